@@ -1,0 +1,6 @@
+std = "lua54"
+codes = true
+max_line_length = 110
+exclude_files = { "build", "lua_modules", ".luarocks" }
+files["spec"] = { std = "+busted" }
+ignore = { "212/self", "212/_.*" } -- unused self and _names are interface, not mistakes

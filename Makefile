@@ -1,0 +1,57 @@
+# streamckpt: a C11 core wrapped as a Lua 5.4 module. `make help` says what each target does.
+# Every variable may be given on the command line or in the environment.
+
+CC          ?= cc
+CFLAGS      ?= -O2 -g
+LIBFLAG     ?= -shared
+LUA         ?= lua5.4
+LUA_INCDIR  ?= $(or $(wildcard /usr/include/lua5.4),/usr/include)
+PREFIX      ?= /usr/local
+LUADIR      ?= $(PREFIX)/share/lua/5.4
+LIBDIR      ?= $(PREFIX)/lib/lua/5.4
+BUSTED      ?= $(or $(shell command -v busted),/usr/bin/busted)
+B           ?= build
+
+# ---- nothing to change below ----
+
+WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+       -Wwrite-strings -Wvla -Wno-unused-parameter
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(CFLAGS)
+LIBS = -lmsgpackc -lxxhash -pthread
+
+CORE_SRC    := $(wildcard core/*/*.c)
+BINDING_SRC := $(wildcard lua/binding/*.c)
+PROBE_SRC   := $(wildcard spec/support/*.c)
+CORE_OBJ    := $(CORE_SRC:%.c=$(B)/%.o)
+BINDING_OBJ := $(BINDING_SRC:%.c=$(B)/%.o)
+PROBE_OBJ   := $(PROBE_SRC:%.c=$(B)/%.o)
+LUA_FILES   := $(shell find lua/streamckpt -name '*.lua' 2>/dev/null)
+
+MODULE = $(B)/streamckpt/core.so
+PROBE  = $(B)/streamckpt/probe.so
+
+all: $(MODULE)
+
+$(MODULE): $(CORE_OBJ) $(BINDING_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete -o $@ $^ $(LIBS)
+
+$(PROBE): $(CORE_OBJ) $(PROBE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete -o $@ $^ $(LIBS)
+
+$(B)/core/%.o: core/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/lua/binding/%.o: lua/binding/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -I$(LUA_INCDIR) -MMD -MP -c -o $@ $<
+
+$(B)/spec/support/%.o: spec/support/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -I$(LUA_INCDIR) -MMD -MP -c -o $@ $<
+
+-include $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
+
+.PHONY: all

@@ -1,0 +1,77 @@
+/*
+ * buf: bytes, borrowed (sc_bytes_t) and growing (sc_buf_t). Integers are little endian.
+ *
+ * Ownership: an sc_bytes_t owns nothing; whoever gives one says how long it lives. An sc_buf_t
+ * owns its memory: SC_BUF_INIT ... sc_buf_free.
+ * Threads: a buffer belongs to one thread at a time.
+ */
+#ifndef SC_BASE_BUF_H
+#define SC_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct sc_bytes {
+  const uint8_t *data; /* may be NULL where len is 0 */
+  size_t len;
+} sc_bytes_t;
+
+typedef struct sc_buf {
+  uint8_t *data;
+  size_t len; /* bytes written */
+  size_t cap; /* bytes allocated */
+} sc_buf_t;
+
+#define SC_BUF_INIT {NULL, 0, 0}
+
+void sc__buf_grow(sc_buf_t *buf, size_t more);
+
+/* Make room for n more bytes and return where they go; len is not changed. */
+static inline uint8_t *sc_buf_reserve(sc_buf_t *buf, size_t n) {
+  if (buf->cap - buf->len < n)
+    sc__buf_grow(buf, n);
+  return buf->data + buf->len;
+}
+
+static inline void sc_buf_put(sc_buf_t *buf, const void *data, size_t n) {
+  if (n) {
+    memcpy(sc_buf_reserve(buf, n), data, n);
+    buf->len += n;
+  }
+}
+
+static inline void sc_buf_put_bytes(sc_buf_t *buf, sc_bytes_t b) { sc_buf_put(buf, b.data, b.len); }
+static inline void sc_buf_puts(sc_buf_t *buf, const char *text) { sc_buf_put(buf, text, strlen(text)); }
+static inline void sc_buf_put_u8(sc_buf_t *buf, uint8_t v) { *sc_buf_reserve(buf, 1) = v; buf->len++; }
+void sc_buf_put_u16(sc_buf_t *buf, uint16_t v);
+void sc_buf_put_u32(sc_buf_t *buf, uint32_t v);
+void sc_buf_put_u64(sc_buf_t *buf, uint64_t v);
+void sc_buf_printf(sc_buf_t *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static inline void sc_buf_clear(sc_buf_t *buf) { buf->len = 0; }
+void sc_buf_free(sc_buf_t *buf);
+static inline sc_bytes_t sc_buf_bytes(const sc_buf_t *buf) { return (sc_bytes_t){buf->data, buf->len}; }
+
+static inline sc_bytes_t sc_bytes(const void *data, size_t len) {
+  return (sc_bytes_t){(const uint8_t *)data, len};
+}
+static inline sc_bytes_t sc_bytes_str(const char *text) { return sc_bytes(text, strlen(text)); }
+static inline bool sc_bytes_equal(sc_bytes_t a, sc_bytes_t b) {
+  return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+/* Bytewise order; a prefix comes first. Returns <0, 0, >0. */
+int sc_bytes_compare(sc_bytes_t a, sc_bytes_t b);
+/* A copy in memory of its own (free(data)); of an empty one NULL and 0. */
+sc_bytes_t sc_bytes_copy(sc_bytes_t b);
+
+/* Little-endian loads and stores at any alignment. */
+static inline uint16_t sc_load_u16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return v; }
+static inline uint32_t sc_load_u32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+static inline uint64_t sc_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+static inline void sc_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
+static inline void sc_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
+static inline void sc_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "formats are stored as the machine has them");
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * output: the sending side of one edge at one task: a partitioner, its channels, and for each the
+ * buffer being filled.
+ *
+ * Records are written into the channel's current buffer and pushed when the next one does not fit.
+ * Watermarks and stream status go in band to every channel. A barrier, END and CLOSE seal the
+ * half-filled buffer first. A record never waits here: the task asks sc_output_has_room before it
+ * goes on (DESIGN: a full output is a state to wait in).
+ *
+ * Threads: the task's slot. Ownership: owns its current buffers; borrows channels and pool.
+ */
+#ifndef SC_EXCHANGE_OUTPUT_H
+#define SC_EXCHANGE_OUTPUT_H
+
+#include "../data/record.h"
+#include "channel.h"
+#include "partitioner.h"
+
+typedef struct sc_output sc_output_t;
+
+sc_output_t *sc_output_create(const sc_partitioner_t *p, sc_channel_t **channels, sc_pool_t *pool);
+void sc_output_destroy(sc_output_t *o); /* drops what was not flushed */
+/* Write one data record where the partitioner sends it; HASH uses r->key_group. */
+void sc_output_emit(sc_output_t *o, const sc_record_t *r);
+void sc_output_watermark(sc_output_t *o, int64_t watermark);
+void sc_output_status(sc_output_t *o, bool idle);
+void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b);
+void sc_output_end(sc_output_t *o);
+void sc_output_close(sc_output_t *o);
+void sc_output_flush(sc_output_t *o);        /* push half-filled buffers */
+bool sc_output_has_room(sc_output_t *o);     /* every channel */
+bool sc_output_drained(sc_output_t *o);      /* nothing half filled, all queues empty */
+sc_partitioner_kind_t sc_output_kind(const sc_output_t *o);
+uint32_t sc_output_max_parallelism(const sc_output_t *o); /* HASH: for the sender's key group */
+void sc_output_counts(const sc_output_t *o, uint64_t *records, uint64_t *bytes);
+
+#endif

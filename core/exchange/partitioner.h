@@ -1,0 +1,30 @@
+/*
+ * partitioner: which channel of an edge a record goes to. Pure.
+ *
+ * FORWARD: the one channel to the same subtask. HASH: owner of the record's key group. REBALANCE:
+ * round robin, beginning at the sender's subtask mod receivers. BROADCAST: all.
+ * (rescale, shuffle, custom come later.) Names are stored in metadata: "forward" "hash" "rebalance"
+ * "broadcast".
+ */
+#ifndef SC_EXCHANGE_PARTITIONER_H
+#define SC_EXCHANGE_PARTITIONER_H
+
+#include <stdint.h>
+
+typedef enum { SC_FORWARD, SC_HASH, SC_REBALANCE, SC_BROADCAST } sc_partitioner_kind_t;
+
+typedef struct sc_partitioner {
+  sc_partitioner_kind_t kind;
+  uint32_t n_channels;
+  uint32_t max_parallelism; /* HASH: of the receiver */
+  uint32_t next;            /* REBALANCE */
+} sc_partitioner_t;
+
+void sc_partitioner_init(sc_partitioner_t *p, sc_partitioner_kind_t kind, uint32_t n_channels,
+                         uint32_t max_parallelism, uint32_t sender_subtask);
+/* Channel for a record of a key group (ignored but for HASH); BROADCAST: UINT32_MAX (all). */
+uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_group);
+const char *sc_partitioner_name(sc_partitioner_kind_t kind);
+int sc_partitioner_from_name(const char *name); /* -1 if unknown */
+
+#endif

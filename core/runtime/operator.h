@@ -1,0 +1,178 @@
+/*
+ * operator: what a chain is made of, as an interface.
+ *
+ * Operators never call each other. The chain's driver (chain.h) hands an operator one item (begin),
+ * then steps it until it is done; whatever a step emits the driver hands to the next operators and
+ * to the exchanges before it steps again. So nothing nests, and a long emission can be suspended.
+ *
+ *   IDLE --begin / begin_timer / begin_watermark / begin_finish--> BUSY
+ *   BUSY --step: EMIT (an item in *out)--> BUSY | BLOCKED (an exchange is full)--> BUSY | DONE--> IDLE
+ *   sources are not begun by items: poll instead of step.
+ *
+ * An item's value is bytes (msgpack) or an opaque value of the emitter with `encode` and `field`:
+ * core carries Lua tables without knowing them. Opaque values, and bytes of an item, are borrowed
+ * until the emitter's next step; the receiver takes what it needs in begin.
+ *
+ * Order of calls: create, [restore], open, then any of begin.../step, poll, snapshot, complete,
+ * aborted; last destroy (always, also after a failed open).
+ *
+ * Threads: everything on the slot's thread, except functions given to the pool (named so).
+ * Failure: a negative code fails the task; the error says what a user must know.
+ */
+#ifndef SC_RUNTIME_OPERATOR_H
+#define SC_RUNTIME_OPERATOR_H
+
+#include "../base/log.h"
+#include "../base/world.h"
+#include "../data/record.h"
+#include "../data/value.h"
+#include "../snapshot/redistribute.h"
+#include "../state/timers.h"
+
+typedef struct sc_operator sc_operator_t;
+typedef struct sc_op_context sc_op_context_t;
+typedef struct sc_snapshot_parts sc_snapshot_parts_t; /* what an operator adds to a snapshot */
+
+typedef struct sc_opaque_ops {
+  /* Append the value in msgpack. SC_EVALUE names the path to what cannot be stored. */
+  int (*encode)(void *opaque, sc_buf_t *out, sc_error_t *err);
+  /* Append one field's value in msgpack: 1, or 0 where there is no such field. */
+  int (*field)(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t *err);
+} sc_opaque_ops_t;
+
+typedef struct sc_item {
+  uint16_t output;            /* of an emitted item: 0 is main, i the i-th side output */
+  bool is_watermark;          /* `timestamp` is a watermark; no value */
+  bool is_status, idle;       /* stream status; no value */
+  bool has_timestamp, has_key;
+  int64_t timestamp;          /* ms */
+  uint16_t key_group;         /* with has_key: key bytes and their group at the receiver */
+  sc_bytes_t key;
+  sc_bytes_t bytes;           /* the value where opaque_ops is NULL */
+  void *opaque;
+  const sc_opaque_ops_t *opaque_ops;
+} sc_item_t;
+
+enum { SC_DONE = 0, SC_EMIT = 1, SC_BLOCKED = 2, SC_IDLE = 3, SC_ENDED = 4 }; /* step and poll */
+
+typedef struct sc_operator_ops {
+  int (*open)(sc_operator_t *op, sc_error_t *err);                       /* may be NULL */
+  int (*begin)(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err);
+  int (*begin_timer)(sc_operator_t *op, const sc_timer_t *timer, sc_error_t *err);
+  /* A new watermark, after its timers have fired and before it is forwarded. NULL: nothing to do. */
+  int (*begin_watermark)(sc_operator_t *op, int64_t watermark, sc_error_t *err);
+  /* End of input; may emit a last time. NULL: nothing to do. */
+  int (*begin_finish)(sc_operator_t *op, sc_error_t *err);
+  int (*step)(sc_operator_t *op, sc_item_t *out, sc_error_t *err);       /* DONE, EMIT, BLOCKED */
+  /* Called when the task has nothing to read: an operator that holds something back (a watermark)
+   * may begin to let it out (then step follows). Returns 1 if it began, 0 if not. May be NULL. */
+  int (*begin_idle)(sc_operator_t *op, sc_error_t *err);
+  /* false: watermarks from upstream stop here (the operator makes its own). */
+  bool swallows_watermarks;
+
+  /* Sources only. EMIT; DONE (nothing now, ask again at once); IDLE (nothing until context
+   * wake_at_ms, or mail); BLOCKED; ENDED (no split left and none will come). */
+  int (*poll)(sc_operator_t *op, sc_item_t *out, sc_error_t *err);
+  int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
+  void (*no_more_splits)(sc_operator_t *op);
+
+  /* Operator list state, msgpack as in SC_HANDLE_LIST; before open, only when there is some. */
+  int (*restore)(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err);
+  /* Synchronous part at checkpoint id: add list state and pool work to `parts`. May be NULL. */
+  int (*snapshot)(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *parts, sc_error_t *err);
+  /* Checkpoint id is complete (two-phase sinks commit everything up to it). Ids may be skipped or
+   * come late. May be NULL. */
+  int (*complete)(sc_operator_t *op, uint64_t id, sc_error_t *err);
+  void (*aborted)(sc_operator_t *op, uint64_t id);                       /* may be NULL */
+  /* True while something it started (a commit) is not done: the task does not leave. May be NULL. */
+  bool (*busy)(sc_operator_t *op);
+  void (*destroy)(sc_operator_t *op);
+} sc_operator_ops_t;
+
+struct sc_operator {
+  const sc_operator_ops_t *ops;
+  sc_op_context_t *context; /* set by the runtime before open; borrowed */
+};
+
+/* ---- what the runtime gives an operator ---- */
+
+struct sc_op_context {
+  const char *job_id, *uid, *name;  /* borrowed for the operator's life */
+  const char *label;                /* "name (uid) 2/4", for messages */
+  uint32_t subtask, parallelism, max_parallelism;
+  uint64_t attempt;
+  bool restored;                    /* this attempt began from a checkpoint */
+  uint64_t restored_id;             /* which; 0 if none */
+  bool checkpointing;               /* the job takes checkpoints periodically */
+  bool ended;                       /* restored as finished: open, commit, nothing else comes */
+  void *host;                       /* the slot's host (the binding's Lua state), or NULL */
+  sc_world_t *world;
+  sc_log_t *log;
+  sc_keyed_t *keyed;                /* NULL unless the operator's input is keyed */
+  sc_timers_t *timers;              /* likewise */
+  bool has_key;                     /* a key is current (inside begin/begin_timer of a keyed one) */
+  uint16_t key_group;
+  sc_bytes_t key;                   /* key bytes */
+  int64_t watermark;                /* current watermark of the operator */
+  int64_t wake_at_ms;               /* sources: with IDLE, wall-clock ms to poll again; INT64_MAX */
+  uint16_t n_outputs;               /* main and side outputs */
+  void *runtime;                    /* the runtime's */
+};
+
+/* Does output `o` lead to an operator in the same chain? If not, sc_op_write may be used instead
+ * of EMIT and saves the way through the driver. */
+bool sc_op_chained(const sc_op_context_t *c, uint16_t output);
+/* Encode the item into the exchanges of its output at once. 0, or 1: written, but an output is full
+ * now: return BLOCKED from step as soon as possible. Negative on error. */
+int sc_op_write(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err);
+/* Sources: ask the enumerator for a split (idempotent until answered). */
+void sc_op_ask_split(sc_op_context_t *c);
+/* Run `run` in the pool, then `done` on the slot's thread (rc is run's result; not called if the
+ * attempt has died meanwhile; `dropped`, on any thread, frees arg then). */
+void sc_op_submit(sc_op_context_t *c, int (*run)(void *arg, sc_error_t *err),
+                  void (*done)(void *arg, int rc, sc_error_t *err), void (*dropped)(void *arg), void *arg);
+/* From `done`: fail the task. Takes over err's content. */
+void sc_op_fail(sc_op_context_t *c, sc_error_t *err);
+/* Wake the task's slot (something changed for poll or busy). Any thread. */
+void sc_op_wake(sc_op_context_t *c);
+/* Hand rows to the job's main side (collect): `rows` is a msgpack array of rows of checkpoint
+ * `id`; id 0: at once. */
+void sc_op_deliver(sc_op_context_t *c, uint64_t id, sc_bytes_t rows);
+/* Add to a named counter of the operator, shown in metrics. */
+void sc_op_count(sc_op_context_t *c, const char *metric, int64_t by);
+
+/* ---- parts of a snapshot ---- */
+
+/* Append one item (a msgpack value) to the named list state. Lists of one name share the mode. */
+void sc_parts_list(sc_snapshot_parts_t *parts, const char *name, int mode, sc_bytes_t item);
+/* The state exists though it has no items (a broadcast copy that is empty, say). */
+void sc_parts_declare(sc_snapshot_parts_t *parts, const char *name, int mode);
+/* Work of the asynchronous part: runs in the pool before the acknowledgement (sync a file, say).
+ * A failure declines the checkpoint. `drop` frees arg after run, or instead of it. */
+void sc_parts_async(sc_snapshot_parts_t *parts, int (*run)(void *arg, sc_error_t *err),
+                    void (*drop)(void *arg), void *arg);
+
+/* ---- types of operators ---- */
+
+typedef struct sc_operator_type {
+  const char *kind;       /* "file_source"; unique */
+  bool is_source;
+  bool replayable;        /* sources: false weakens exactly-once; named at start */
+  bool exactly_once;      /* sinks (no outputs): false is named at start. true for all others */
+  /* Make one subtask's operator from the options (msgpack map, borrowed for the job's life).
+   * `data` is the factory's (binding). `context` is complete but for the current key. */
+  int (*create)(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out, sc_error_t *err);
+  /* Sources: the splits, a msgpack array appended to out. Native ones run in the pool (host NULL)
+   * where in_pool is true, else in slot 0. */
+  int (*list_splits)(void *data, sc_bytes_t options, uint32_t parallelism, void *host, sc_buf_t *out, sc_error_t *err);
+  bool in_pool;
+  /* Called once on the coordinator's thread before anything runs (sinks refuse a used folder here).
+   * fresh: no checkpoint to restore from. May be NULL. Blocks: runs in the pool. */
+  int (*prepare)(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
+                 uint64_t restored_id, sc_storage_t *storage, sc_error_t *err);
+} sc_operator_type_t;
+
+/* The native types: core/operator/registry.c. NULL if unknown. */
+const sc_operator_type_t *sc_operator_type_find(const char *kind);
+
+#endif

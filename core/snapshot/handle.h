@@ -1,0 +1,69 @@
+/*
+ * handle: where a piece of state lies. The coordinator knows nothing of state but handles.
+ *
+ * A task answers a checkpoint with an sc_task_snapshot_t: for each operator of its chain the
+ * watermarks and the handles. A handle's bytes are in a file of the snapshot's own folder (path
+ * relative to it) or, when small, inline.
+ *
+ *   SC_HANDLE_KEYED   file in the canonical format (keyed_file.h): key-group range and the offset
+ *                     of each group's block
+ *   SC_HANDLE_LIST    operator list states: inline msgpack {name: [mode, [item, ...]], ...},
+ *                     mode 0 split, 1 union, 2 broadcast
+ *
+ * Threads: a value has one owner at a time; handed over by mail. Ownership: create/destroy; all
+ * strings and arrays inside belong to it.
+ */
+#ifndef SC_SNAPSHOT_HANDLE_H
+#define SC_SNAPSHOT_HANDLE_H
+
+#include "../base/buf.h"
+#include "../base/error.h"
+#include "../data/key.h"
+
+typedef enum { SC_HANDLE_KEYED = 1, SC_HANDLE_LIST = 2 } sc_handle_kind_t; /* stored */
+enum { SC_LIST_SPLIT = 0, SC_LIST_UNION = 1, SC_LIST_BROADCAST = 2 };      /* stored */
+
+typedef struct sc_handle {
+  sc_handle_kind_t kind;
+  char *file;               /* relative path, or NULL where inline */
+  uint64_t length;          /* bytes of the file */
+  uint64_t checksum;        /* XXH64 of the whole file */
+  sc_key_range_t range;     /* KEYED: groups of the file */
+  uint64_t *offsets;        /* KEYED: one for each group of range; 0 = the group is empty */
+  char **states;            /* KEYED: names in it, n_states */
+  uint32_t n_states;
+  sc_buf_t inlined;         /* LIST: the bytes */
+} sc_handle_t;
+
+typedef struct sc_operator_snapshot {
+  char *uid;
+  int64_t watermark;        /* current watermark of the operator */
+  int64_t forwarded;        /* last watermark that it forwarded */
+  bool idle;                /* it had forwarded "idle" */
+  sc_handle_t *handles;     /* n_handles */
+  uint32_t n_handles;
+} sc_operator_snapshot_t;
+
+typedef enum { SC_TASK_RUNNING = 0, SC_TASK_ENDED = 1, SC_TASK_FINISHED = 2 } sc_task_end_t; /* stored */
+
+typedef struct sc_task_snapshot {
+  uint32_t task;            /* index of the task in its attempt */
+  uint32_t subtask;         /* of all operators in the chain */
+  sc_task_end_t end;        /* ENDED: taken after end of input was handed on */
+  sc_operator_snapshot_t *operators; /* head to tail */
+  uint32_t n_operators;
+  /* Durations in ns and sizes in bytes, for statistics (SPEC G1). */
+  int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
+  uint64_t bytes;           /* written for this checkpoint */
+  uint64_t alignment_bytes; /* processed during alignment */
+} sc_task_snapshot_t;
+
+sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uint32_t n_operators);
+void sc_task_snapshot_destroy(sc_task_snapshot_t *snap); /* NULL is fine; touches no file */
+sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap);
+/* Append an empty handle of a kind to an operator's snapshot; the pointer lives until the next. */
+sc_handle_t *sc_operator_snapshot_add(sc_operator_snapshot_t *op, sc_handle_kind_t kind);
+void sc_handle_fini(sc_handle_t *h);
+void sc_handle_copy(sc_handle_t *to, const sc_handle_t *from); /* `to` uninitialised */
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * redistribute: from the subtasks of a snapshot to the subtasks of a new attempt. Pure.
+ *
+ * Keyed state: each new subtask gets, from each old handle in order of the old subtasks, what of
+ * its groups lies in the new subtask's range (empty intersections dropped).
+ * Operator list state (reference 11.4): split lists are concatenated in the order of the old
+ * subtasks and cut contiguously, the first (T mod N) targets one more, beginning at a `start` that
+ * rotates from state name to state name (names in bytewise order); with unchanged parallelism each
+ * keeps its own. Union: everything to everyone. Broadcast: new subtask i gets the copy of old
+ * reporting entry (i mod number of reporting ones), also when the parallelism is unchanged.
+ * Watermarks: with unchanged parallelism the subtask's own; else the least of all old ones (and
+ * idle only if all were).
+ * Finished: only if every old subtask had ended or finished.
+ *
+ * Threads: pure. Ownership: the plan borrows from the metadata; list bytes are its own.
+ */
+#ifndef SC_SNAPSHOT_REDISTRIBUTE_H
+#define SC_SNAPSHOT_REDISTRIBUTE_H
+
+#include "metadata.h"
+
+typedef struct sc_restore_keyed {
+  const sc_handle_t *handle;  /* borrowed from the metadata */
+  const char *directory;      /* the old subtask's `directory`; NULL = the snapshot's own folder */
+  sc_key_range_t range;       /* what of it to read */
+  int64_t watermark;          /* the old subtask's: for these groups nothing before it fires again */
+} sc_restore_keyed_t;
+
+typedef struct sc_restore_subtask {
+  sc_restore_keyed_t *keyed;
+  uint32_t n_keyed;
+  sc_buf_t lists;             /* msgpack as in SC_HANDLE_LIST; empty where there are none */
+  int64_t watermark, forwarded;
+  bool idle;
+} sc_restore_subtask_t;
+
+typedef struct sc_restore_operator {
+  uint32_t parallelism;
+  bool finished;
+  sc_restore_subtask_t *subtasks; /* parallelism */
+} sc_restore_operator_t;
+
+/* Plan one operator. SC_ESTATE with both numbers when max_parallelism differs and there is keyed
+ * state, or when parallelism > max_parallelism. */
+int sc_redistribute(const sc_metadata_operator_t *old, uint32_t parallelism, uint32_t max_parallelism,
+                    sc_restore_operator_t **out, sc_error_t *err);
+void sc_restore_operator_destroy(sc_restore_operator_t *plan);
+
+/* List-state bytes (SC_HANDLE_LIST), written and read one list at a time. */
+void sc_lists_begin(sc_buf_t *out, uint32_t n_lists);
+void sc_lists_list(sc_buf_t *out, const char *name, int mode, uint32_t n_items); /* items follow: msgpack */
+/* Items of a named list: 1 and a cursor-ready array body in *items and *n; 0 where absent. */
+int sc_lists_find(sc_bytes_t lists, const char *name, sc_bytes_t *items, uint32_t *n);
+
+#endif

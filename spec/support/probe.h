@@ -1,0 +1,28 @@
+/* probe: how specs drive core's rooms from Lua. Test only. Each probe_<folder>.c adds the functions
+ * of one folder of core/ to the table that require "streamckpt.probe" returns. */
+#ifndef SC_SPEC_PROBE_H
+#define SC_SPEC_PROBE_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "../../core/base/buf.h"
+#include "../../core/base/error.h"
+
+/* Each sets its functions in the table at the top of the stack. */
+void probe_base(lua_State *L);
+void probe_data(lua_State *L);
+void probe_snapshot(lua_State *L);
+void probe_exchange(lua_State *L);
+void probe_state(lua_State *L);
+void probe_checkpoint(lua_State *L);
+void probe_operator(lua_State *L);
+
+/* Raise err as "ENAME: sentence" and clear it. */
+int probe_raise(lua_State *L, sc_error_t *err);
+/* rc < 0: return nil, "ENAME: sentence", "ENAME" (err is cleared); the number of results. */
+int probe_fail(lua_State *L, int rc, sc_error_t *err);
+sc_bytes_t probe_bytes(lua_State *L, int arg);            /* string argument as bytes */
+void probe_push_bytes(lua_State *L, sc_bytes_t b);
+
+#endif
