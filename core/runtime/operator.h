@@ -28,10 +28,10 @@
 #include "../data/value.h"
 #include "../snapshot/redistribute.h"
 #include "../state/timers.h"
+#include "parts.h"
 
 typedef struct sc_operator sc_operator_t;
 typedef struct sc_op_context sc_op_context_t;
-typedef struct sc_snapshot_parts sc_snapshot_parts_t; /* what an operator adds to a snapshot */
 
 typedef struct sc_opaque_ops {
   /* Append the value in msgpack. SC_EVALUE names the path to what cannot be stored. */
@@ -116,41 +116,38 @@ struct sc_op_context {
   int64_t watermark;                /* current watermark of the operator */
   int64_t wake_at_ms;               /* sources: with IDLE, wall-clock ms to poll again; INT64_MAX */
   uint16_t n_outputs;               /* main and side outputs */
-  void *runtime;                    /* the runtime's */
+  const struct sc_op_services *services;
+  void *runtime;                    /* the services' own */
 };
 
-/* Does output `o` lead to an operator in the same chain? If not, sc_op_write may be used instead
- * of EMIT and saves the way through the driver. */
-bool sc_op_chained(const sc_op_context_t *c, uint16_t output);
-/* Encode the item into the exchanges of its output at once. 0, or 1: written, but an output is full
- * now: return BLOCKED from step as soon as possible. Negative on error. */
-int sc_op_write(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err);
-/* Sources: ask the enumerator for a split (idempotent until answered). */
-void sc_op_ask_split(sc_op_context_t *c);
-/* Run `run` in the pool, then `done` on the slot's thread (rc is run's result; not called if the
- * attempt has died meanwhile; `dropped`, on any thread, frees arg then). */
-void sc_op_submit(sc_op_context_t *c, int (*run)(void *arg, sc_error_t *err),
-                  void (*done)(void *arg, int rc, sc_error_t *err), void (*dropped)(void *arg), void *arg);
-/* From `done`: fail the task. Takes over err's content. */
-void sc_op_fail(sc_op_context_t *c, sc_error_t *err);
-/* Wake the task's slot (something changed for poll or busy). Any thread. */
-void sc_op_wake(sc_op_context_t *c);
-/* Hand rows to the job's main side (collect): `rows` is a msgpack array of rows of checkpoint
- * `id`; id 0: at once. */
-void sc_op_deliver(sc_op_context_t *c, uint64_t id, sc_bytes_t rows);
-/* Add to a named counter of the operator, shown in metrics. */
-void sc_op_count(sc_op_context_t *c, const char *metric, int64_t by);
+/* What an operator may ask of the runtime; specs give a table of their own. */
+typedef struct sc_op_services {
+  /* Does output `o` lead to an operator in the same chain? If not, `write` may be used instead of
+   * EMIT and saves the way through the driver. */
+  bool (*chained)(const sc_op_context_t *c, uint16_t output);
+  /* Encode the item into the exchanges of its output at once. 0, or 1: written, but an output is
+   * full now: return BLOCKED from step as soon as possible. Negative on error. */
+  int (*write)(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err);
+  /* Sources: ask the enumerator for a split (idempotent until answered). */
+  void (*ask_split)(sc_op_context_t *c);
+  /* Run `run` in the pool, then `done` on the slot's thread (rc is run's result). Where the attempt
+   * has died meanwhile, `dropped` (any thread) is called instead of done. Either frees arg. */
+  void (*submit)(sc_op_context_t *c, int (*run)(void *arg, sc_error_t *err),
+                 void (*done)(void *arg, int rc, sc_error_t *err), void (*dropped)(void *arg), void *arg);
+  /* From `done`: fail the task. Takes over err's content. */
+  void (*fail)(sc_op_context_t *c, sc_error_t *err);
+  /* Wake the task's slot (something changed for poll or busy). Any thread. */
+  void (*wake)(sc_op_context_t *c);
+  /* Hand rows to the job's main side (collect): a msgpack array of rows that become visible when
+   * checkpoint `id` completes; id 0: at once. */
+  void (*deliver)(sc_op_context_t *c, uint64_t id, sc_bytes_t rows);
+  /* Add to a named counter of the operator, shown in metrics. */
+  void (*count)(sc_op_context_t *c, const char *metric, int64_t by);
+} sc_op_services_t;
 
-/* ---- parts of a snapshot ---- */
-
-/* Append one item (a msgpack value) to the named list state. Lists of one name share the mode. */
-void sc_parts_list(sc_snapshot_parts_t *parts, const char *name, int mode, sc_bytes_t item);
-/* The state exists though it has no items (a broadcast copy that is empty, say). */
-void sc_parts_declare(sc_snapshot_parts_t *parts, const char *name, int mode);
-/* Work of the asynchronous part: runs in the pool before the acknowledgement (sync a file, say).
- * A failure declines the checkpoint. `drop` frees arg after run, or instead of it. */
-void sc_parts_async(sc_snapshot_parts_t *parts, int (*run)(void *arg, sc_error_t *err),
-                    void (*drop)(void *arg), void *arg);
+static inline bool sc_op_chained(const sc_op_context_t *c, uint16_t o) { return c->services->chained(c, o); }
+static inline int sc_op_write(sc_op_context_t *c, const sc_item_t *i, sc_error_t *e) { return c->services->write(c, i, e); }
+static inline void sc_op_count(sc_op_context_t *c, const char *m, int64_t by) { c->services->count(c, m, by); }
 
 /* ---- types of operators ---- */
 
