@@ -24,6 +24,8 @@ BINDING_SRC := $(wildcard lua/binding/*.c)
 PROBE_SRC   := $(wildcard spec/support/*.c)
 CORE_OBJ    := $(CORE_SRC:%.c=$(B)/%.o)
 BINDING_OBJ := $(BINDING_SRC:%.c=$(B)/%.o)
+# The probe drives the binding's rooms too, but not the module's entry and what only it needs.
+PROBE_BINDING_OBJ := $(filter-out %/module.o %/plan.o %/job_handle.o,$(BINDING_OBJ))
 PROBE_OBJ   := $(PROBE_SRC:%.c=$(B)/%.o)
 LUA_FILES   := $(shell find lua/streamckpt -name '*.lua' 2>/dev/null)
 
@@ -36,7 +38,7 @@ $(MODULE): $(CORE_OBJ) $(BINDING_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete -o $@ $^ $(LIBS)
 
-$(PROBE): $(CORE_OBJ) $(PROBE_OBJ)
+$(PROBE): $(CORE_OBJ) $(PROBE_BINDING_OBJ) $(PROBE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete -o $@ $^ $(LIBS)
 

@@ -47,7 +47,7 @@ typedef struct sc_item {
   bool has_timestamp, has_key;
   int64_t timestamp;          /* ms */
   uint16_t key_group;         /* with has_key: key bytes and their group at the receiver */
-  sc_bytes_t key;
+  sc_bytes_t key;             /* an emitter may leave key_group 0: the driver computes it */
   sc_bytes_t bytes;           /* the value where opaque_ops is NULL */
   void *opaque;
   const sc_opaque_ops_t *opaque_ops;
@@ -73,6 +73,9 @@ typedef struct sc_operator_ops {
   /* Sources only. EMIT; DONE (nothing now, ask again at once); IDLE (nothing until context
    * wake_at_ms, or mail); BLOCKED; ENDED (no split left and none will come). */
   int (*poll)(sc_operator_t *op, sc_item_t *out, sc_error_t *err);
+  /* True while a poll has emitted but not ended what it reads (a user's read call is suspended): no
+   * snapshot is taken then. NULL: never. */
+  bool (*mid_record)(sc_operator_t *op);
   int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
   void (*no_more_splits)(sc_operator_t *op);
 

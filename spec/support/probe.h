@@ -17,6 +17,8 @@ void probe_exchange(lua_State *L);
 void probe_state(lua_State *L);
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);
+void probe_codec(lua_State *L);    /* lua/binding/codec */
+void probe_binding(lua_State *L);  /* the rest of lua/binding */
 
 /* Raise err as "ENAME: sentence" and clear it. */
 int probe_raise(lua_State *L, sc_error_t *err);
