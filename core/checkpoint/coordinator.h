@@ -4,18 +4,19 @@
  *
  * A checkpoint:
  *
- *   request or interval -> QUEUED -> PREPARING (id taken; the folder is made) -> PENDING (triggered)
+ *   request or interval -> QUEUED -> PREPARING (id taken; the folder is made)
+ *      -> PENDING (triggered)
  *      -> all tasks acknowledged -> WRITING (_metadata; decided: neither expires nor aborts)
  *      -> COMPLETED (tasks told; older pending ones aborted; oldest beyond `retain` deleted)
- *   any state before WRITING --decline, expiry, task failure, stop, a later one completed--> ABORTED
+ *   before WRITING --decline, expiry, task failure, stop, a later one completed--> ABORTED
  *   WRITING --write failed--> ABORTED (EFINALIZE reason; never told complete)
  *
- * _metadata are written one at a time, in the order of ids (DESIGN section 6). A decided one is never
- * overtaken; but where the last acknowledgement of an older one comes while a newer one is already
- * being written, the older one waits for the outcome: it is subsumed if the newer one completes, and
- * written if that fails. Ids grow by one for every attempt that passes planning, are taken from a
- * reserved block (action RESERVE raises it by 1,000 before it runs out; none is used before the
- * reservation is durable), and are never used twice.
+ * _metadata are written one at a time, in the order of ids (DESIGN section 6). Where the last
+ * acknowledgement of an older one comes while a newer one is already being written, the older one
+ * waits for the outcome: it is subsumed if the newer one completes, and written if that fails. Ids
+ * grow by one for every attempt that passes planning, are taken from a reserved block (action
+ * RESERVE raises it by 1,000 before it runs out; none is used before the reservation is durable),
+ * and are never used twice.
  *
  * Rules are the reference's, sections 1-3; chosen otherwise here: aborted checkpoints' files are
  * deleted at once (all private in this release); tolerable failures are unlimited by default;
@@ -80,7 +81,7 @@ typedef struct sc_action {
   uint32_t n_tasks;         /* TRIGGER: of tasks; WRITE: of snapshots */
   sc_task_snapshot_t *const *snapshots; /* WRITE, DISCARD: borrowed */
   bool final;               /* WRITE, COMPLETE: every task had ended, the job is complete with it */
-  uint64_t request;         /* ANSWER; elsewhere the request that the checkpoint will answer, or 0 */
+  uint64_t request;         /* ANSWER; elsewhere the request behind the checkpoint, or 0 */
 } sc_action_t;
 
 typedef struct sc_coordinator sc_coordinator_t;
@@ -117,7 +118,8 @@ void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, s
 bool sc_coordinator_writing(const sc_coordinator_t *c);
 
 void sc_coordinator_tick(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms);
-int64_t sc_coordinator_deadline(const sc_coordinator_t *c); /* mono_ms of the next tick; INT64_MAX */
+/* Monotonic ms of the next tick; INT64_MAX if none. */
+int64_t sc_coordinator_deadline(const sc_coordinator_t *c);
 /* A manual checkpoint; returns the request's number, answered by SC_ACT_ANSWER. */
 uint64_t sc_coordinator_request(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms);
 void sc_coordinator_prepared(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, uint64_t id,

@@ -1,7 +1,8 @@
 /*
  * pending: one checkpoint between its id and its end.
  *
- *   PREPARING --sc_pending_plan--> PENDING --last sc_pending_ack--> DECIDED --(coordinator)--> WRITING
+ *   PREPARING --sc_pending_plan--> PENDING --last sc_pending_ack--> DECIDED
+ *   DECIDED --(the coordinator hands it out to be written)--> WRITING
  *
  * The plan is made when the folder is there and the triggers go out: until then it waits for
  * nobody, so that tasks may still leave. From DECIDED on it holds a snapshot of every task:
