@@ -117,7 +117,7 @@ static uint32_t draw_levels(sc_omap_t *map) {
 
 static void store_value(sc_omap_entry_t *e, sc_bytes_t value) {
   if (value.len)
-    memcpy(e->value, value.data, value.len);
+    memmove(e->value, value.data, value.len);
   e->value_len = (uint32_t)value.len;
 }
 

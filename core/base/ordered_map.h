@@ -32,8 +32,8 @@ sc_bytes_t sc_omap_key(const sc_omap_entry_t *e);
 static inline sc_bytes_t sc_omap_value(const sc_omap_entry_t *e) { return (sc_bytes_t){e->value, e->value_len}; }
 
 sc_omap_entry_t *sc_omap_find(const sc_omap_t *map, sc_bytes_t key);       /* or NULL */
-/* Insert or replace; flags of a replaced entry are kept. Returns the entry. `value` must not lie
- * in the entry that is replaced. */
+/* Insert or replace; flags of a replaced entry are kept. Returns the entry. `value` may be the
+ * entry's own, whole, but not a part of it. */
 sc_omap_entry_t *sc_omap_put(sc_omap_t *map, sc_bytes_t key, sc_bytes_t value);
 bool sc_omap_remove(sc_omap_t *map, sc_bytes_t key);                       /* was it there? */
 void sc_omap_clear(sc_omap_t *map);

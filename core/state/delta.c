@@ -96,12 +96,21 @@ static bool fold_cleared(sc_table_entry_t *e, const sc_address_t *at, const sc_d
   return true;
 }
 
-void sc_delta_forget_map_key(sc_delta_t *d, const sc_address_t *at, uint32_t hash,
-                             sc_bytes_t map_key, const sc_delta_sink_t *sink) {
+void sc_delta_bring_clear(sc_delta_t *d, const sc_address_t *at, uint32_t hash,
+                          const sc_delta_sink_t *sink) {
   sc_table_entry_t *e = sc_table_find(d->table, at, hash);
   if (!e)
     return;
   fold_cleared(e, at, sink);
+  if (sc_omap_count(e->map) == 0)
+    sc_table_remove(d->table, at, hash);
+}
+
+void sc_delta_forget_map_key(sc_delta_t *d, const sc_address_t *at, uint32_t hash,
+                             sc_bytes_t map_key) {
+  sc_table_entry_t *e = sc_table_find(d->table, at, hash);
+  if (!e)
+    return;
   sc_table_map_remove(d->table, e, map_key);
   if (sc_omap_count(e->map) == 0)
     sc_table_remove(d->table, at, hash);

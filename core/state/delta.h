@@ -54,10 +54,10 @@ const sc_table_entry_t *sc_delta_map(const sc_delta_t *d, const sc_address_t *at
 
 /* Forget a value or a whole map: its new content is written to the sink by the caller. */
 void sc_delta_forget(sc_delta_t *d, const sc_address_t *at, uint32_t hash);
-/* Bring one map's range tombstone to the sink and forget one of its entries, which the caller is
- * about to write there. */
-void sc_delta_forget_map_key(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key,
-                             const sc_delta_sink_t *sink);
+/* Bring one map's range tombstone, if it has one, to the sink. Its entries stay. */
+void sc_delta_bring_clear(sc_delta_t *d, const sc_address_t *at, uint32_t hash, const sc_delta_sink_t *sink);
+/* Forget one entry of a map (whose range tombstone has been brought), written by the caller. */
+void sc_delta_forget_map_key(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key);
 /* Bring up to `budget` entries to the sink; returns what is left of the budget (> 0: all is done).
  * From the first fold on the delta may only be read, forgotten from, and folded. */
 int sc_delta_fold(sc_delta_t *d, int budget, const sc_delta_sink_t *sink);
