@@ -17,7 +17,10 @@
  *
  * Threads: a window belongs to its task's slot; sc_keyed_snapshot_write and sc_keyed_load run in
  * the pool (load before the task runs). Ownership: the window owns everything in it; bytes given in
- * are copied; bytes handed out live until the window's next call.
+ * are copied; bytes handed out live until the window's next call (and may be given to that call).
+ * Destroy a window only when no snapshot of it is in the pool's hands; waiting ones go with it.
+ * What the pool reads in sc_keyed_snapshot_write stands still until sc_keyed_snapshot_done: the task
+ * meanwhile reads it too, and writes elsewhere.
  * Failure: SC_ESTATE (a state declared with another kind), SC_ELIMIT; restore: SC_ECORRUPT ...
  */
 #ifndef SC_STATE_BACKEND_H
@@ -72,9 +75,10 @@ typedef struct sc_keyed_ops {
   int (*snapshot_write)(sc_keyed_snapshot_t *snap, sc_storage_t *s, const char *dir, const char *file,
                         sc_handle_t *handle, sc_error_t *err);
   void (*snapshot_done)(sc_keyed_t *k, sc_keyed_snapshot_t *snap);  /* frees it; folding begins */
-  void (*abort)(sc_keyed_t *k, uint64_t checkpoint);                /* leaves the order at once */
+  void (*abort)(sc_keyed_t *k, uint64_t checkpoint);                /* WAITING: leaves at once and is freed */
   uint64_t (*snapshot_id)(const sc_keyed_snapshot_t *snap);
-  /* Fold for at most `budget` entries; true while there is more to do. */
+  /* Fold for at most `budget` entries; true while there is more that may be done now. Look at ready
+   * after it: a snapshot that waited for the fold may be written then. */
   bool (*step)(sc_keyed_t *k, int budget);
 
   /* Pool, before the task runs: read the part of a handle that the plan gives this window. */
@@ -88,9 +92,9 @@ struct sc_keyed {
   sc_key_range_t range;
 };
 
-/* Window on a heap store of `uid`. Each task of an operator gets one over its own range; on heap the
- * store is no more than the windows together. `asynchronous` false: snapshots are written whole by
- * the caller before the task goes on (D2's switch); ready still hands them out. */
+/* Window on a heap store of `uid` (copied). Each task of an operator gets one over its own range; on
+ * heap the store is no more than the windows together. Usage counts what is held: values and map
+ * entries of the tables, and entries and tombstones of the overlay while there is one. */
 sc_keyed_t *sc_heap_create(const char *uid, sc_key_range_t range);
 
 /* Inline faces of the operations. */

@@ -11,11 +11,14 @@
  * Each domain keeps the head of every key group in a small heap in memory, rebuilt after a restore
  * (sc_timers_rebuild), so that the next timer is a look-up.
  *
- * Registering a timer at or before the current watermark fires it at the next advance, never inside
- * the call (073); a timer that its own callback registers again at a time <= the watermark fires
- * again only at the next advance (075): sc_timers_begin_advance draws that line.
+ * An *advance* is sc_timers_begin_advance and then sc_timers_pop until it gives 0. Between pops it
+ * may stop and go on as long as it likes (081). A timer registered meanwhile at a time <= that of
+ * the last one popped waits for the next advance: so a timer that its own callback registers again
+ * (075) fires once an advance, and none can loop. A later one fires in this advance if it is due
+ * (074). Registering never fires inside the call, however old the time is (073).
  *
- * Threads: the task's slot. Pure: `now` and watermarks are arguments.
+ * Threads: the task's slot. Pure: `now` and watermarks are arguments. Ownership: create/destroy;
+ * the window is borrowed and must outlive it. Failure: what the window's operations fail with.
  */
 #ifndef SC_STATE_TIMERS_H
 #define SC_STATE_TIMERS_H
@@ -25,26 +28,28 @@
 typedef enum { SC_EVENT_TIME = 0, SC_PROCESSING_TIME = 1 } sc_time_domain_t;
 
 typedef struct sc_timer {
-  sc_time_domain_t domain;
+  sc_time_domain_t domain; /* which clock fires it */
   int64_t time;          /* ms */
-  uint16_t group;
-  sc_bytes_t key, name_space; /* borrowed until the next call */
+  uint16_t group;        /* of the key */
+  sc_bytes_t key;        /* key bytes; borrowed until the next call */
+  sc_bytes_t name_space; /* of the window or the user; borrowed likewise */
 } sc_timer_t;
 
 typedef struct sc_timers sc_timers_t;
 
+/* Declares the two states in the window; timers that are there already need sc_timers_rebuild. */
 int sc_timers_create(sc_keyed_t *k, sc_timers_t **out, sc_error_t *err);
 void sc_timers_destroy(sc_timers_t *t);
 int sc_timers_rebuild(sc_timers_t *t, sc_error_t *err); /* after a restore */
+/* The timer's group is in the window's range; what is registered already stays as it is. */
 int sc_timers_register(sc_timers_t *t, const sc_timer_t *timer, sc_error_t *err);
 int sc_timers_delete(sc_timers_t *t, const sc_timer_t *timer, sc_error_t *err);
-/* Earliest time of a domain; false where there is none. */
+/* Earliest time of a domain, put-off ones included; false where there is none. */
 bool sc_timers_next(sc_timers_t *t, sc_time_domain_t domain, int64_t *time);
-/* An advance begins: timers registered from here on at a time <= `upto` wait for the next advance,
- * unless their time is later than that of the timer being fired (074: a callback of 10 that
- * registers 12 while advancing to 20 sees 12 fire in the same advance; 075: 10 again does not). */
+/* Begin an advance; timers that an earlier one put off are due like any other. */
 void sc_timers_begin_advance(sc_timers_t *t, sc_time_domain_t domain);
-/* Remove and return the earliest timer with time <= upto: 1, or 0. Removed before it fires. */
+/* Remove and return the earliest timer with time <= upto: 1, or 0, which ends the advance. The
+ * timer is removed before it fires. */
 int sc_timers_pop(sc_timers_t *t, sc_time_domain_t domain, int64_t upto, sc_timer_t *out, sc_error_t *err);
 uint64_t sc_timers_count(sc_timers_t *t, sc_time_domain_t domain);
 
