@@ -13,7 +13,7 @@ typedef struct sc_checksum sc_checksum_t; /* XXH64 with seed 0, fed piece by pie
 sc_checksum_t *sc_checksum_create(void);
 void sc_checksum_update(sc_checksum_t *sum, const void *data, size_t len);
 uint64_t sc_checksum_value(const sc_checksum_t *sum); /* of what was fed so far */
-void sc_checksum_destroy(sc_checksum_t *sum);
+void sc_checksum_destroy(sc_checksum_t *sum); /* NULL is fine */
 
 uint64_t sc_checksum(sc_bytes_t data);  /* XXH64, seed 0, in one go */
 uint64_t sc_hash(sc_bytes_t data);      /* for tables in memory; may differ between processes */

@@ -2,9 +2,10 @@
  * key: the bytes of keys, their 32-bit hash, and key groups.
  *
  * Bytes (DESIGN section 5, "Bytes of keys"): the shortest msgpack form; integers, and floats that
- * are whole numbers in [-2^63, 2^63), as int; other floats as float64; strings as str; arrays of
- * these. So 1 and 1.0 are one key, -0.0 is 0, "1" is another. nil, NaN, maps, and arrays that hold
- * such are refused with SC_EKEY. Keys are compared bytewise; no numeric order is promised.
+ * are whole numbers in [-2^63, 2^63), as int; other floats as float64; booleans; strings as str;
+ * arrays of these. So 1 and 1.0 are one key, -0.0 is 0, "1" is another. nil, NaN, maps, and arrays
+ * that hold such or other arrays are refused with SC_EKEY. Keys are compared bytewise; no numeric
+ * order is promised.
  *
  * hash32 and the murmur spread are the reference's (Apache Flink's KeyGroupRangeAssignment and
  * MathUtils, see flink-semantics section 10), so that a key lands in the group Flink's users know.
@@ -20,20 +21,24 @@
 #define SC_MAX_PARALLELISM_LIMIT 32768
 
 /* Append the key bytes of one msgpack value to out. SC_EKEY says what was wrong ("nil", "NaN",
- * "a map"); out is then as before. */
+ * "a map"); bytes that are not one value give SC_ECORRUPT. Either way out is then as before. The
+ * value must not lie in out. */
 int sc_key_append(sc_buf_t *out, sc_bytes_t value, sc_error_t *err);
 /* The same from scalars that were never msgpack. */
 int sc_key_append_float(sc_buf_t *out, double v, sc_error_t *err);
 
 /* hash32 of key bytes: int: low half xor high half; float: the same over its IEEE bits; boolean
- * 1231 / 1237; string: polynomial of 31 over its bytes; array: 31 h + hash from 1. */
+ * 1231 / 1237; string: polynomial of 31 over its bytes, taken as 0 to 255; array: 31 h + hash
+ * from 1. */
 int32_t sc_key_hash32(sc_bytes_t key);
 /* The reference's murmur spread: >= 0. */
 int32_t sc_key_spread(int32_t hash);
 /* spread(hash32(key)) mod max_parallelism. */
 uint16_t sc_key_group(sc_bytes_t key, uint32_t max_parallelism);
 
-typedef struct sc_key_range { uint16_t first, last; } sc_key_range_t; /* both inclusive */
+typedef struct sc_key_range {
+  uint16_t first, last; /* both inclusive */
+} sc_key_range_t;
 
 /* Groups of subtask `index` of `parallelism`; 1 <= parallelism <= max_parallelism <= 32768. */
 sc_key_range_t sc_key_range(uint32_t max_parallelism, uint32_t parallelism, uint32_t index);
@@ -42,6 +47,7 @@ uint32_t sc_key_group_owner(uint32_t max_parallelism, uint32_t parallelism, uint
 /* clamp(next power of two of (p + p/2), 128, 32768). */
 uint32_t sc_default_max_parallelism(uint32_t parallelism);
 /* 0, or SC_EINVAL naming `what` and both numbers. */
-int sc_parallelism_check(const char *what, int64_t parallelism, int64_t max_parallelism, sc_error_t *err);
+int sc_parallelism_check(const char *what, int64_t parallelism, int64_t max_parallelism,
+                         sc_error_t *err);
 
 #endif

@@ -8,6 +8,8 @@
  * false = idle). Stored in in-flight files later: never renumber.
  *
  * Threads: pure. Ownership: a read record borrows from the bytes.
+ * Failure: SC_ECORRUPT for anything that sc_record_write does not write; the msgpack inside a
+ * record is not looked at (sc_value_check does that for bytes from outside).
  */
 #ifndef SC_DATA_RECORD_H
 #define SC_DATA_RECORD_H
@@ -22,8 +24,8 @@ enum { SC_RECORD_HAS_TIMESTAMP = 1, SC_RECORD_HAS_KEY = 2 };
 #define SC_WATERMARK_MAX INT64_MAX /* nothing comes after it */
 
 typedef struct sc_record {
-  uint8_t kind;
-  uint8_t flags;
+  uint8_t kind;       /* SC_RECORD_DATA ... */
+  uint8_t flags;      /* SC_RECORD_HAS_* */
   uint16_t key_group; /* with SC_RECORD_HAS_KEY */
   int64_t timestamp;  /* with SC_RECORD_HAS_TIMESTAMP */
   sc_bytes_t key;     /* key bytes (key.h) */
@@ -32,9 +34,9 @@ typedef struct sc_record {
 
 /* Bytes that sc_record_write needs. */
 size_t sc_record_size(const sc_record_t *r);
-/* Write at `at` (sc_record_size bytes). */
+/* Write at `at` (sc_record_size bytes, less than 4 GiB). */
 void sc_record_write(uint8_t *at, const sc_record_t *r);
-/* Take one record from the front of *in: 1, 0 if empty, SC_ECORRUPT. */
+/* Take one record from the front of *in: 1, 0 if empty, SC_ECORRUPT (*in is then as before). */
 int sc_record_read(sc_bytes_t *in, sc_record_t *r);
 
 #endif

@@ -58,12 +58,18 @@ typedef struct sc_task_snapshot {
   uint64_t alignment_bytes; /* processed during alignment */
 } sc_task_snapshot_t;
 
+/* The operators are empty: no uid, watermarks before any, no handles. */
 sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uint32_t n_operators);
 void sc_task_snapshot_destroy(sc_task_snapshot_t *snap); /* NULL is fine; touches no file */
 sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap);
 /* Append an empty handle of a kind to an operator's snapshot; the pointer lives until the next. */
 sc_handle_t *sc_operator_snapshot_add(sc_operator_snapshot_t *op, sc_handle_kind_t kind);
+void sc_operator_snapshot_fini(sc_operator_snapshot_t *op);
+/* `to` is uninitialised. */
+void sc_operator_snapshot_copy(sc_operator_snapshot_t *to, const sc_operator_snapshot_t *from);
 void sc_handle_fini(sc_handle_t *h);
 void sc_handle_copy(sc_handle_t *to, const sc_handle_t *from); /* `to` uninitialised */
+/* Groups of a KEYED handle's range, so entries of `offsets`. */
+static inline uint32_t sc_key_range_count(sc_key_range_t r) { return (uint32_t)r.last - r.first + 1; }
 
 #endif

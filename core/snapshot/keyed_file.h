@@ -39,7 +39,7 @@ typedef struct sc_keyed_writer sc_keyed_writer_t;
 int sc_keyed_writer_create(sc_storage_t *s, const char *path, const char *uid, sc_key_range_t range,
                            const sc_keyed_file_state_t *states, uint32_t n_states,
                            sc_keyed_writer_t **out, sc_error_t *err);
-/* Groups ascending; rows of a group in the order above (asserted in test builds). */
+/* Groups ascending; rows of a group in the order above (asserted). */
 int sc_keyed_writer_put(sc_keyed_writer_t *w, const sc_keyed_row_t *row, sc_error_t *err);
 /* Publish and fill `handle` (all but `file`, which the caller knows relative to the snapshot).
  * Frees w whatever happens. Nothing was put: no file appears and handle->length is 0. */

@@ -37,7 +37,8 @@ typedef struct sc_storage_ops {
   int (*remove)(sc_storage_t *s, const char *path, sc_error_t *err);     /* a file; absent: 0 */
   int (*remove_dir)(sc_storage_t *s, const char *path, sc_error_t *err); /* empty; absent: 0 */
   int (*sync_dir)(sc_storage_t *s, const char *path, sc_error_t *err);
-  /* 1 file, 2 folder, 0 absent, or an error. */
+  /* 1 file, 2 folder, 0 absent, or an error. A symbolic link is a file, whatever it points to:
+   * nothing is ever removed through one. */
   int (*kind)(sc_storage_t *s, const char *path, sc_error_t *err);
   /* Call each(arg, name) for every entry, sorted by name; a non-zero result ends the walk and is
    * returned. An absent folder is SC_ENOTFOUND. */
@@ -62,16 +63,38 @@ static inline void sc_storage_destroy(sc_storage_t *s) { if (s) s->ops->destroy(
 typedef struct sc_publish sc_publish_t;
 int sc_publish_begin(sc_storage_t *s, const char *path, sc_publish_t **out, sc_error_t *err);
 int sc_publish_write(sc_publish_t *p, const void *data, size_t len, sc_error_t *err); /* buffered */
+/* Is this the name (without folder) of a file that was being published? */
+bool sc_publish_is_temp(const char *name);
 uint64_t sc_publish_length(const sc_publish_t *p);
-/* Flush, sync, rename, sync the folder; frees p whatever happens. Outputs may be NULL. */
+/* Flush, sync, rename, sync the folder; frees p whatever happens. Outputs may be NULL. After an
+ * error the file is usually not there; only where the last step failed it is there, whole, but may
+ * not outlive a loss of power. Whoever gives it up then removes it. */
 int sc_publish_commit(sc_publish_t *p, uint64_t *length, uint64_t *checksum, sc_error_t *err);
 void sc_publish_abandon(sc_publish_t *p); /* deletes what was written; frees p; NULL is fine */
 
 /* Whole file into out (appended), at most `max` bytes (SC_ELIMIT). */
 int sc_storage_read_all(sc_storage_t *s, const char *path, size_t max, sc_buf_t *out, sc_error_t *err);
+/* Fill data from an open file; SC_ECORRUPT where the file ends before. `path` is for messages. */
+int sc_storage_read_exactly(sc_storage_t *s, sc_file_t *f, const char *path, uint64_t offset,
+                            void *data, size_t len, sc_error_t *err);
+/* XXH64 of the first `length` bytes of an open file, streamed. */
+int sc_storage_checksum(sc_storage_t *s, sc_file_t *f, const char *path, uint64_t length,
+                        uint64_t *checksum, sc_error_t *err);
+
+/* Names of a folder's entries, sorted. */
+typedef struct sc_names {
+  char **list; /* n of them, each malloc'ed */
+  size_t n;
+} sc_names_t;
+/* Whatever it returns, *names is to be freed. */
+int sc_storage_names(sc_storage_t *s, const char *path, sc_names_t *names, sc_error_t *err);
+void sc_names_free(sc_names_t *names);
+
 /* Remove a folder with everything below it, deepest first; absent: 0. */
 int sc_storage_remove_tree(sc_storage_t *s, const char *path, sc_error_t *err);
 /* "a/b" + "c" -> "a/b/c" (malloc'ed). */
 char *sc_path_join(const char *dir, const char *name);
+/* "a/b" -> "a", "b" -> ".", "/b" -> "/" (malloc'ed). */
+char *sc_path_parent(const char *path);
 
 #endif
