@@ -107,6 +107,17 @@ int64_t sc_file_sink_highest_committed(sc_storage_t *storage, const char *dir, c
   return rc < 0 ? rc : (int64_t)id;
 }
 
+static int64_t highest_committed(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                                 sc_storage_t *storage, sc_error_t *err) {
+  file_sink_options_t o;
+  int rc = read_options(options, &o, err);
+  if (rc < 0)
+    return rc;
+  int64_t id = sc_file_sink_highest_committed(storage, o.dir, job_id, uid, err);
+  options_fini(&o);
+  return id;
+}
+
 /* ---- works for the pool ---- */
 
 static part_work_t *work_new(file_sink_t *sink, uint32_t n) {
@@ -415,4 +426,5 @@ const sc_operator_type_t sc_file_sink_type = {
     .exactly_once = true,
     .create = create,
     .prepare = prepare,
+    .highest_committed = highest_committed,
 };

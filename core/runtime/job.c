@@ -40,7 +40,6 @@ static void destroy_job(sc_job_t *job) {
   free(job->ended);
   free(job->asked);
   free(job->finished);
-  free(job->last_complete);
   free(job->path);
   free(job->id);
   free(job->name);
@@ -68,6 +67,7 @@ void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const
 /* ---- an attempt begins ---- */
 
 static void post_report(void *arg, sc_report_t *r);
+static void decide(sc_job_t *job);
 
 static int make_enumerators(sc_job_t *job, sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
@@ -117,6 +117,8 @@ static void begin_attempt(sc_job_t *job) {
   }
   if (rc < 0)
     sc__job_fail(job, UINT32_MAX, &err);
+  if (!job->attempt)
+    decide(job); /* otherwise its release does */
   for (uint32_t i = 0; rc >= 0 && i < job->graph->n_nodes; i++)
     if (job->enumerators[i] && sc_enumerator_finding(job->enumerators[i]))
       sc_attempt_list_splits(job->attempt, i);
@@ -261,7 +263,7 @@ static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
     r->dir = NULL;
     rc = sc__job_plan(job, err);
   }
-  if (rc >= 0) {
+  if (rc >= 0 && !job->canceling) {
     sc__view_rewind(job, job->restore ? job->restore->id : 0);
     begin_attempt(job);
   } else if (!job->canceling) { /* what it must go back to cannot be read: safe is to stop */
@@ -280,7 +282,8 @@ static void reopen(sc_job_t *job) {
   reopen_arg_t *r = sc_calloc(1, sizeof *r);
   uint64_t latest = sc_coordinator_latest(job->coordinator);
   /* What it began from stays the point to go back to until a checkpoint of its own completes. */
-  r->id = job->restore && job->restore->id >= latest ? 0 : latest;
+  r->id = latest == job->restored_latest ? 0 : latest;
+  job->restored_latest = latest;
   r->attempt = job->attempt_number + 1;
   sc__job_file_work(job, run_reopen, done_reopen, r);
 }
@@ -446,9 +449,7 @@ bool sc__job_gone(const sc_job_t *job) {
     return false;
   sc_job_t *shown = (sc_job_t *)job;
   sc_job_dir_close(shown->dir); /* before anyone is told: the next start may lock it */
-  sc__view_lock(shown);
   shown->dir = NULL;
-  sc__view_unlock(shown);
   sc__view_state(shown, job->state);
   return true;
 }
@@ -520,7 +521,6 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   job->ended = sc_calloc(graph->n_tasks, sizeof *job->ended);
   job->asked = sc_calloc(graph->n_tasks, sizeof *job->asked);
   job->finished = sc_calloc(graph->n_tasks, sizeof *job->finished);
-  job->last_complete = sc_calloc(graph->n_tasks, sizeof *job->last_complete);
   sc__view_init(job);
   return job;
 }

@@ -171,7 +171,7 @@ static void add_edges(const sc_graph_t *g, sc_metadata_t *m) {
   }
 }
 
-static void fill_subtask(const sc_job_t *job, sc_metadata_subtask_t *out, const sc_task_snapshot_t *snap,
+static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_snapshot_t *snap,
                          uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
@@ -185,8 +185,8 @@ static void fill_subtask(const sc_job_t *job, sc_metadata_subtask_t *out, const 
     sc_handle_copy(h, &s->handles[i]);
   }
   /* A finished task's files stay where its final checkpoint wrote them. */
-  if (snap->end == SC_TASK_FINISHED)
-    out->directory = sc_format("chk-%" PRIu64, job->last_complete[snap->task]);
+  if (snap->checkpoint != id)
+    out->directory = sc_format("chk-%" PRIu64, snap->checkpoint);
 }
 
 static sc_metadata_t *build_metadata(sc_job_t *job, const sc_action_t *act) {
@@ -208,7 +208,7 @@ static sc_metadata_t *build_metadata(sc_job_t *job, const sc_action_t *act) {
       cut->enumerators[i] = (sc_buf_t)SC_BUF_INIT;
     }
     for (uint32_t s = 0; s < n->parallelism; s++)
-      fill_subtask(job, &op->subtasks[s], act->snapshots[g->chains[n->chain].first_task + s], n->position);
+      fill_subtask(act->id, &op->subtasks[s], act->snapshots[g->chains[n->chain].first_task + s], n->position);
   }
   add_edges(g, m);
   free_cut(job, cut);
@@ -272,13 +272,9 @@ static void complete(sc_job_t *job, const sc_action_t *act) {
   sc__view_unlock(job);
   sc__view_checkpoint(job, act->id, true, dir);
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "completed in %" PRId64 " ms", now - act->timestamp_ms);
-  for (uint32_t i = 0; i < job->graph->n_tasks; i++) {
-    if (job->finished[i])
-      continue;
-    job->last_complete[i] = act->id;
-    if (job->attempt)
+  for (uint32_t i = 0; i < job->graph->n_tasks && job->attempt; i++)
+    if (!job->finished[i])
       sc_attempt_complete(job->attempt, i, act->id);
-  }
   free(dir);
 }
 
@@ -334,7 +330,12 @@ static void task_finished(sc_job_t *job, uint32_t task) {
 
 static void act_on(sc_job_t *job, const sc_action_t *act) {
   switch (act->kind) {
-    case SC_ACT_RESERVE: sc__job_file_work(job, run_reserve, done_reserve, new_id(job, act->id)); break;
+    case SC_ACT_RESERVE:
+      if (job->dir)
+        sc__job_file_work(job, run_reserve, done_reserve, new_id(job, act->id));
+      else
+        sc_coordinator_reserved(job->coordinator, act->id, true); /* nothing is ever written */
+      break;
     case SC_ACT_PREPARE: sc__job_file_work(job, run_prepare, done_prepare, new_id(job, act->id)); break;
     case SC_ACT_TRIGGER: trigger(job, act); break;
     case SC_ACT_WRITE: write_metadata(job, act); break;

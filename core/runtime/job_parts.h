@@ -64,12 +64,12 @@ struct sc_job {
   uint32_t n_ready, n_finished;
   bool *ended, *asked;        /* tasks that said so before all were ready */
   bool *finished;             /* tasks that were told they may leave */
-  uint64_t *last_complete;    /* task: newest completed checkpoint it took part in */
   sc_enumerator_t **enumerators; /* node: of a source, else NULL */
 
   sc_metadata_t *restore;     /* what the next attempt begins from, or NULL */
   char *restore_dir;          /* folder of its files */
   sc_restore_operator_t **plans; /* node */
+  uint64_t restored_latest;   /* newest completed when `restore` was chosen */
   bool all_finished;          /* restore is the last checkpoint of a finished run */
 
   bool canceling;

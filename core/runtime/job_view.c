@@ -1,4 +1,5 @@
 /* job_view: what other threads see of a job, under one lock, and the eventfd that tells of news. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -273,8 +274,8 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
                            .last_checkpoint = v->last_checkpoint, .error = sc_strdup(v->error),
                            .error_code = v->error_code, .restored_path = sc_strdup(v->restored_path),
                            .was_complete = v->was_complete};
-  if (v->last_checkpoint && job->dir)
-    out->last_checkpoint_path = sc_job_dir_checkpoint(job->dir, v->last_checkpoint);
+  if (v->last_checkpoint && job->path)
+    out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);
   sc__view_unlock(job);
 }
 

@@ -214,6 +214,7 @@ static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
   w->parts = sc_calloc(w->n_parts, sizeof *w->parts);
   w->window = t->keyed;
   w->snapshot = sc_task_snapshot_create(t->index, t->subtask, t->chain.n_links);
+  w->snapshot->checkpoint = id;
   char *name = sc_format("chk-%" PRIu64, id);
   w->dir = sc_path_join(t->attempt->config.job_dir, name);
   free(name);

@@ -47,6 +47,7 @@ typedef struct sc_operator_snapshot {
 typedef enum { SC_TASK_RUNNING = 0, SC_TASK_ENDED = 1, SC_TASK_FINISHED = 2 } sc_task_end_t; /* stored */
 
 typedef struct sc_task_snapshot {
+  uint64_t checkpoint;      /* for which it was taken: its files lie in that one's folder */
   uint32_t task;            /* index of the task in its attempt */
   uint32_t subtask;         /* of all operators in the chain */
   sc_task_end_t end;        /* ENDED: taken after end of input was handed on */
