@@ -200,9 +200,11 @@ describe("barrier, aligned", function()
       local e = history[i]
       local abort, by, release, hold, start = drive[e[1]](aligner, e[2], e[3])
       local mabort, mby, mstart = model[e[1]](e[2], e[3])
+      if e[1] == "E" then held[e[2]] = nil end
+      local releases = next(held) ~= nil and (abort ~= 0 or start ~= 0)
+      if release ~= releases then fault = "release" end
       if release then held = {} end
       if hold then held[e[2]] = true end
-      if e[1] == "E" then held[e[2]] = nil end
       if abort ~= mabort or by ~= mby or start ~= mstart then fault = "actions" end
       if (probe.barrier_state(aligner)) ~= (model.pending or 0) then fault = "pending" end
       for c = 0, channels - 1 do

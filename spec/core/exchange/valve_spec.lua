@@ -72,6 +72,10 @@ describe("valve", function()
     assert.equal("- 4 - 5,idle active - - 9", run(2, "W0=5 W1=4 I0 I1 A1 W1=4 W1=5 W1=9"))
   end)
 
+  it("an input that lags behind the output does not hold the others back", function()
+    assert.equal("- 4 - 20 - 30 - 31", run(2, "W0=5 W1=4 I0 W1=20 A0 W1=30 W0=31 W1=32"))
+  end)
+
   it("090. toggling gives nothing redundant", function()
     assert.equal("- - - idle - - active -", run(2, "A0 A1 I1 I0 I0 I1 A1 A0"))
   end)
