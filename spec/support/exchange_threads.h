@@ -5,8 +5,8 @@
  * and gets: a fault or nil, records, snapshots, floating units left at the end, times that anyone
  * slept. Each sender is a thread that sends `total` numbered records through an output of its own,
  * with a barrier after each `every`; the caller's thread is the receiver, which leaves after
- * `leave_after` records (0: never). The receiver checks that no record is lost, doubled or overtaken
- * and that snapshots are at the barriers.
+ * `leave_after` records (0: never). The receiver checks that no record is lost, doubled or
+ * overtaken and that snapshots are at the barriers.
  */
 #ifndef SC_SPEC_EXCHANGE_THREADS_H
 #define SC_SPEC_EXCHANGE_THREADS_H

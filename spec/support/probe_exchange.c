@@ -193,7 +193,7 @@ static int channel_push_close(lua_State *L) {
 
 static const char *const element_names[] = {"data", "barrier", "end", "close"};
 
-/* "data", bytes | "barrier", id, timestamp | "end" | "close" | nothing. The buffer is given back. */
+/* "data", bytes | "barrier", id, timestamp | "end" | "close" | nothing. Gives the buffer back. */
 static int channel_take(lua_State *L) {
   sc_element_t e;
   if (!sc_channel_take(channel_of(L, 1), &e))

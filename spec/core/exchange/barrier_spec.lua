@@ -1,7 +1,7 @@
 local probe = require "streamckpt.probe"
 
--- Drives one aligner by a script: "B2@1" barrier, "C2@1" cancellation (by mail here: the channel does
--- not matter), "E1" close, "T2" trigger by mail, "d1" data (only read where the channel is not held).
+-- Drives one aligner by a script: "B2@1" barrier, "C2@1" cancellation (by mail here: the channel
+-- does not matter), "E1" close, "T2" trigger by mail, "d1" data (its channel must not be held).
 -- A step may be followed by "[...]": the channels that must be held then. Gives the log of starts
 -- and aborts: "1" start of 1, "-2" abort of 2, "-2<3" abort of 2 because of 3.
 local function run(channels, script)
@@ -50,8 +50,8 @@ describe("barrier, aligned", function()
       B4@1 B4@2 B4@0[] d0 E0[] E1[] E2[] ]])))
   end)
 
-  -- "Checkpoints after finish" cannot be turned off here: a close always counts as the barrier, so E0
-  -- does not abort 4 but leaves it waiting for channel 2 only.
+  -- "Checkpoints after finish" cannot be turned off here: a close always counts as the barrier, so
+  -- E0 does not abort 4 but leaves it waiting for channel 2 only.
   it("109. jump over", function()
     assert.equal("1 -2<3 -3<4 4", (run(3, [[
       B1@0 B1@1 B1@2[]
@@ -136,7 +136,7 @@ describe("barrier, aligned", function()
 
   it("nonsense is ignored", function()
     assert.equal("2", (run(2, "E0 B1@0[] E0[] B0@1[] T0 C0@0 B2@1[]")))
-    local log, held, pending = run(2, "B1@0[0] E0[]") -- a held channel cannot be read, not even a close
+    local log, held, pending = run(2, "B1@0[0] E0[]") -- a close cannot be read from a held channel
     assert.same({ "", "", 1 }, { log, held, pending })
   end)
 
@@ -200,9 +200,11 @@ describe("barrier, aligned", function()
       local e = history[i]
       local abort, by, release, hold, start = drive[e[1]](aligner, e[2], e[3])
       local mabort, mby, mstart = model[e[1]](e[2], e[3])
+      if e[1] == "E" then held[e[2]] = nil end
+      local releases = next(held) ~= nil and (abort ~= 0 or start ~= 0)
+      if release ~= releases then fault = "release" end
       if release then held = {} end
       if hold then held[e[2]] = true end
-      if e[1] == "E" then held[e[2]] = nil end
       if abort ~= mabort or by ~= mby or start ~= mstart then fault = "actions" end
       if (probe.barrier_state(aligner)) ~= (model.pending or 0) then fault = "pending" end
       for c = 0, channels - 1 do
@@ -215,7 +217,9 @@ describe("barrier, aligned", function()
     probe.barrier_destroy(aligner)
     if not fault then return end
     local text = {}
-    for i = 1, length do text[i] = history[i][1] .. (history[i][3] or "") .. "@" .. history[i][2] end
+    for i = 1, length do
+      text[i] = history[i][1] .. (history[i][3] or "") .. "@" .. history[i][2]
+    end
     return fault .. ": " .. table.concat(text, " ")
   end
 

@@ -181,7 +181,8 @@ describe("input", function()
     end
     local steps = { 0, 1, 2, "B1@1", 0, 2, "B1@0", 2, "B1@2", 0, 1, 2 }
     for _, step in ipairs(steps) do
-      if math.type(step) then data(step) else probe.output_barrier(outputs[tonumber(step:sub(4))], 1) end
+      if math.type(step) then data(step)
+      else probe.output_barrier(outputs[tonumber(step:sub(4))], 1) end
       pump()
     end
     assert.equal(300, snapshot.alignment_bytes)
@@ -270,7 +271,7 @@ describe("input", function()
         local e, message, code = probe.input_next(input)
         assert.is_nil(e)
         assert.equal("ECORRUPT", code)
-        assert.matches("input channel 1 %(port 3%) is damaged " .. #bytes .. " bytes before", message)
+        assert.matches("channel 1 %(port 3%) is damaged " .. #bytes .. " bytes before", message)
       end
       close()
     end
@@ -293,9 +294,9 @@ describe("input", function()
     assert.equal("", run "d@0 B1@0 E@0 X@0")
   end)
 
-  -- The oracle knows only what each sender sent and in which order: a checkpoint is complete if each
-  -- sender sent its barrier, or left before any newer one; and its snapshot holds from each channel
-  -- exactly the records that were sent before that barrier (or before the close).
+  -- The oracle knows only what each sender sent and in which order: a checkpoint is complete if
+  -- each sender sent its barrier, or left before any newer one; and its snapshot holds from each
+  -- channel exactly the records that were sent before that barrier (or before the close).
   describe("125. random soak", function()
     local function soak(n, events, seed)
       math.randomseed(seed)
@@ -343,7 +344,7 @@ describe("input", function()
             if math.random() < 0.2 then probe.output_flush(outputs[c]) end
           end
         elseif p < 0.9995 or step < events / 2 then
-          -- Senders move on to the newest barrier, one behind it, or skip; a new id begins now and then.
+          -- Senders take the newest barrier, the one before, or skip; sometimes a new one begins.
           if math.random() < 0.3 then
             id = id + 1
             ids[#ids + 1] = id

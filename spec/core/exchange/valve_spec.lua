@@ -2,7 +2,7 @@ local probe = require "streamckpt.probe"
 
 local MAX, MIN = math.maxinteger, math.mininteger
 
--- Runs "W0=12 I1 A1 E2" and gives what came out at each step: "-", "12", "12,idle", "idle", "active".
+-- Runs "W0=12 I1 A1 E2" and gives what came out at each step: "-", "12", "12,idle", "active".
 local function run(inputs, script)
   local valve, out = probe.valve_new(inputs), {}
   for kind, input, value in script:gmatch "([WIAE])(%d+)=?(%S*)" do
@@ -72,11 +72,15 @@ describe("valve", function()
     assert.equal("- 4 - 5,idle active - - 9", run(2, "W0=5 W1=4 I0 I1 A1 W1=4 W1=5 W1=9"))
   end)
 
+  it("an input that lags behind the output does not hold the others back", function()
+    assert.equal("- 4 - 20 - 30 - 31", run(2, "W0=5 W1=4 I0 W1=20 A0 W1=30 W0=31 W1=32"))
+  end)
+
   it("090. toggling gives nothing redundant", function()
     assert.equal("- - - idle - - active -", run(2, "A0 A1 I1 I0 I0 I1 A1 A0"))
   end)
 
-  it("an input that has ended limits nothing, and the last one lets the last watermark out", function()
+  it("an input that has ended limits nothing; the last one lets the last watermark out", function()
     assert.equal("- 3 5 7 max", run(2, "W0=3 W1=5 E0 W1=7 E1"))
     assert.equal("max", run(1, "E0"))
   end)
