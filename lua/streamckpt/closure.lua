@@ -51,22 +51,29 @@ local function function_place(fn)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- The steps from a root to `how` in node `from`, and where among them the innermost function is.
+-- The steps from a root to `how` in node `from`.
 local function steps_to(self, from, how)
   local steps, node = { { how = how } }, from
   while node ~= 0 do
     local origin = self.origins[node]
-    table.insert(steps, 1, { how = origin.how, fn = origin.fn, cell = origin.cell })
+    steps[#steps + 1] = { how = origin.how, fn = origin.fn }
     node = origin.from
   end
+  for i = 1, #steps // 2 do steps[i], steps[#steps + 1 - i] = steps[#steps + 1 - i], steps[i] end
   return steps
 end
 
+-- The steps from number `first` on, in words; of a long way only the ends.
 local function join_steps(steps, first)
   local words = {}
   for i = first, #steps do
     -- A cell is no step of its own for a reader: the upvalue that leads to it was named.
     if steps[i].how ~= "" then words[#words + 1] = steps[i].how end
+  end
+  if #words > 8 then
+    table.move(words, #words - 3, #words, 6)
+    words[5] = "..."
+    for i = #words, 10, -1 do words[i] = nil end
   end
   return table.concat(words, ", ")
 end
