@@ -51,12 +51,23 @@ local function function_place(fn)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- The steps from a root to `how` in node `from`.
-local function steps_to(self, from, how)
-  local steps, node = { { how = how } }, from
+-- One step in words. Most steps are never shown, so they are kept as they are until then: as words, or
+-- as FIELD and the key.
+local FIELD = {}
+
+local function step_words(how, key)
+  if how ~= FIELD then return how end
+  if type(key) == "string" then return ("field '%s'"):format(key) end
+  if type(key) == "number" then return ("field [%s]"):format(key) end
+  return "a field"
+end
+
+-- The steps from a root through node `from` to the last one, `how`.
+local function steps_to(self, from, how, key)
+  local steps, node = { { how = step_words(how, key) } }, from
   while node ~= 0 do
     local origin = self.origins[node]
-    steps[#steps + 1] = { how = origin.how, fn = origin.fn }
+    steps[#steps + 1] = { how = step_words(origin.how, origin.key), fn = origin.fn }
     node = origin.from
   end
   for i = 1, #steps // 2 do steps[i], steps[#steps + 1 - i] = steps[#steps + 1 - i], steps[i] end
@@ -67,7 +78,6 @@ end
 local function join_steps(steps, first)
   local words = {}
   for i = first, #steps do
-    -- A cell is no step of its own for a reader: the upvalue that leads to it was named.
     if steps[i].how ~= "" then words[#words + 1] = steps[i].how end
   end
   if #words > 8 then
@@ -79,8 +89,7 @@ local function join_steps(steps, first)
 end
 
 -- "operator 'visits': on_element (a.lua:10) holds upvalue 'db', field 'conn', which is ..."
-local function refusal(self, value, from, how)
-  local steps = steps_to(self, from, how)
+local function refusal(self, value, steps)
   local innermost
   for i, step in ipairs(steps) do
     if step.fn then innermost = i end
@@ -94,20 +103,22 @@ local function refusal(self, value, from, how)
     where, function_place(fn.fn), fn.how, join_steps(steps, innermost + 1), what, CURE)
 end
 
--- A place for one more object; `how` says for messages how node `from` leads to it.
-local function add_node(self, from, how, object, record)
+-- A place for one more object; `how` and `key` say for messages how node `from` leads to it.
+local function add_node(self, from, how, key, object, record)
   local id = #self.records + 1
   self.records[id] = record or false
-  self.origins[id] = { from = from, how = how, fn = type(object) == "function" and object or nil }
+  self.origins[id] = { from = from, how = how, key = key,
+                       fn = type(object) == "function" and object or nil }
   if not record then self.pending[#self.pending + 1] = { id = id, object = object } end
   return id
 end
 
--- The node of an object that cannot travel, or no return at all.
-local function refuse(self, value, from, how)
-  if not self.lenient then error(setmetatable({ refusal(self, value, from, how) }, Refusal)) end
-  local name = join_steps(steps_to(self, from, how), 1)
-  return add_node(self, from, how, nil, pack("<c1s4s4", "S", name, describe(value)))
+-- The node of a stub for what cannot travel; where nothing may be missing, a refusal is raised.
+local function refuse(self, value, from, how, key)
+  local steps = steps_to(self, from, how, key)
+  if not self.lenient then error(setmetatable({ refusal(self, value, steps) }, Refusal)) end
+  local name = join_steps(steps, 1)
+  return add_node(self, from, how, key, nil, pack("<c1s4s4", "S", name, describe(value)))
 end
 
 local function stays(value)
@@ -121,37 +132,31 @@ local function named_record(path)
   return table.concat(parts)
 end
 
-local function node_of(self, value, from, how)
+local function node_of(self, value, from, how, key)
   local id = self.ids[value]
   if id then return id end
   local path, kind = self.known[value], type(value)
   if path then
-    id = add_node(self, from, how, nil, named_record(path))
+    id = add_node(self, from, how, key, nil, named_record(path))
   elseif (kind == "table" and not stays(value))
     or (kind == "function" and debug.getinfo(value, "S").what ~= "C") then
-    id = add_node(self, from, how, value)
+    id = add_node(self, from, how, key, value)
   else
-    id = refuse(self, value, from, how)
+    id = refuse(self, value, from, how, key)
   end
   self.ids[value] = id
   return id
 end
 
 -- One value in the format of the head of this file.
-function Dumper:value(value, from, how)
+function Dumper:value(value, from, how, key)
   local kind = math.type(value) or type(value)
   if kind == "nil" then return "n" end
   if kind == "boolean" then return value and "t" or "f" end
   if kind == "integer" then return pack("<c1i8", "i", value) end
   if kind == "float" then return pack("<c1d", "d", value) end
   if kind == "string" then return pack("<c1s4", "s", value) end
-  return pack("<c1I4", "r", node_of(self, value, from, how))
-end
-
-local function key_step(key)
-  if type(key) == "string" then return ("field '%s'"):format(key) end
-  if type(key) == "number" then return ("field [%s]"):format(key) end
-  return "a field"
+  return pack("<c1I4", "r", node_of(self, value, from, how, key))
 end
 
 local function table_record(self, id, t)
@@ -159,7 +164,7 @@ local function table_record(self, id, t)
   for key, value in next, t do
     n = n + 1
     parts[#parts + 1] = self:value(key, id, "a key")
-    parts[#parts + 1] = self:value(value, id, key_step(key))
+    parts[#parts + 1] = self:value(value, id, FIELD, key)
   end
   parts[1] = pack("<c1I4", "T", n)
   parts[#parts + 1] = self:value(debug.getmetatable(t), id, "its metatable")
@@ -183,9 +188,10 @@ local function cell_node(self, id, fn, i)
   -- A stripped function has upvalues without names.
   local how = name ~= "" and name ~= "(no name)" and ("upvalue '%s'"):format(name)
     or ("upvalue %d"):format(i)
-  cell = add_node(self, id, how, nil, "C")
+  -- Not a step of its own for a reader of messages: the value behind it is named by the upvalue.
+  cell = add_node(self, id, "", nil, nil, "C")
   self.cells[identity] = cell
-  self.records[cell] = "C" .. self:value(value, cell, "")
+  self.records[cell] = "C" .. self:value(value, cell, how)
   return cell
 end
 
@@ -241,7 +247,7 @@ local function dump_globals(self)
     local library, name, value = item[1], item[2], item[3]
     local shown = library == "_G" and name or library .. "." .. name
     parts[#parts + 1] = pack("<s4s4", library, name)
-    parts[#parts + 1] = self:value(value, 0, shown)
+    parts[#parts + 1] = self:value(value, 0, ("global '%s'"):format(shown))
     drain(self)
   end
   return table.concat(parts)

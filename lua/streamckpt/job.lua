@@ -57,21 +57,19 @@ local function run_callback(fn, event)
 end
 
 -- Run the callbacks of the events that wait. A callback may call methods of the job, which come here
--- again: then the outer run goes on with what they find.
+-- again: then there is nothing to do, and what happened meanwhile is delivered by the next call, or by
+-- the loop, for the handle stays readable.
 local function deliver(self)
   if self.delivering or not next(self.callbacks) then return end
-  self.delivering = true
   local events = self.handle:poll_events() or {}
-  while #events > 0 do
-    for _, event in ipairs(events) do
-      -- A copy, since a callback may add or remove callbacks.
-      local callbacks = self.callbacks[event.type] or {}
-      for _, fn in ipairs(table.move(callbacks, 1, #callbacks, 1, {})) do
-        run_callback(fn, show.table(event))
-      end
-      if LAST_EVENTS[event.type] then stop_polling(self) end
+  self.delivering = true
+  for _, event in ipairs(events) do
+    -- A copy, since a callback may add or remove callbacks.
+    local callbacks = self.callbacks[event.type] or {}
+    for _, fn in ipairs(table.move(callbacks, 1, #callbacks, 1, {})) do
+      run_callback(fn, show.table(event))
     end
-    events = self.handle:poll_events() or {}
+    if LAST_EVENTS[event.type] then stop_polling(self) end
   end
   self.delivering = false
 end

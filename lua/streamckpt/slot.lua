@@ -10,7 +10,7 @@ local unpack = string.unpack
 -- Every use of a global that could not travel says so; only asking for its type does not.
 local function stub(name, reason)
   local function fail()
-    error(("'%s' of the script was not carried into the slots, because it is %s; make it in 'open', "
+    error(("%s of the script was not carried into the slots, because it is %s; make it in 'open', "
       .. "which runs in every slot, or get it by require from a module"):format(name, reason), 2)
   end
   local meta = { __name = "streamckpt.stub" }

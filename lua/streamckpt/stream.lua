@@ -140,7 +140,8 @@ local function check_callable(fn, call)
 end
 
 -- A node whose work is one function of the user.
-local function function_node(call, fn, options)
+local function function_node(self, call, fn, options)
+  check_self(self, call)
   check_callable(fn, call)
   local checked = config.check(FUNCTION_OPTIONS, options, call)
   return { call = call, kind = call, native = false, uid = checked.uid, name = checked.name,
@@ -154,7 +155,7 @@ end
 -- @return the new stream. Raises at the caller's line if fn is no function.
 -- Example: lines:map(function(line) return { n = #line } end)
 function stream_methods:map(fn, options)
-  return derive(self, function_node("map", fn, options))
+  return derive(self, function_node(self, "map", fn, options))
 end
 
 --- Keep the values for which fn is true.
@@ -163,7 +164,7 @@ end
 -- @return the new stream
 -- Example: lines:filter(function(line) return line ~= "" end)
 function stream_methods:filter(fn, options)
-  return derive(self, function_node("filter", fn, options))
+  return derive(self, function_node(self, "filter", fn, options))
 end
 
 --- Turn each value into any number of values.
@@ -172,7 +173,7 @@ end
 -- @return the new stream
 -- Example: lines:flat_map(function(line, ctx) for w in line:gmatch("%a+") do ctx:emit(w) end end)
 function stream_methods:flat_map(fn, options)
-  return derive(self, function_node("flat_map", fn, options))
+  return derive(self, function_node(self, "flat_map", fn, options))
 end
 
 local function key_fields(key)
@@ -196,7 +197,7 @@ end
 -- Example: visits:key_by("ip"); visits:key_by { "country", "city" }
 function stream_methods:key_by(key)
   if type(key) == "function" then
-    local node = function_node("key_by", key)
+    local node = function_node(self, "key_by", key)
     node.inherits = true
     local keyed = redirect(derive(self, node), "key_by", "hash", nil, true)
     keyed.node = node
@@ -234,7 +235,7 @@ function stream_methods:watermarks(options)
   local checked = config.check(WATERMARKS, options, "watermarks")
   local input, field = self, checked.timestamp
   if type(field) == "function" then
-    local node = function_node("timestamps", field)
+    local node = function_node(self, "timestamps", field)
     node.inherits = true
     input, field = derive(self, node), nil
   end
@@ -279,7 +280,7 @@ end
 function stream_methods:reduce(fn, options)
   check_self(self, "reduce")
   if not self.keyed then misuse.raise("reduce needs key_by before it: it folds the values of each key") end
-  local node = function_node("reduce", fn, options)
+  local node = function_node(self, "reduce", fn, options)
   node.keyed, node.stateful = true, true
   return derive(self, node)
 end
@@ -365,6 +366,7 @@ local SINK_SPEC = {
 -- Example: alerts:sink(function(alert) io.stderr:write(alert.text, "\n") end)
 function stream_methods:sink(spec)
   if type(spec) == "function" then spec = { fn = spec } end
+  check_self(self, "sink")
   local checked = config.check(SINK_SPEC, spec, "sink")
   check_callable(checked.fn, "sink")
   return derive_sink(self, {
