@@ -14,8 +14,9 @@ local DURATION_UNITS = { ms = 1, s = 1000, min = 60 * 1000, h = 3600 * 1000, d =
 local SIZE_UNITS = { b = 1, kb = 1024, mb = 1024 ^ 2, gb = 1024 ^ 3, tb = 1024 ^ 4 }
 -- Beyond a hundred years of milliseconds a number is a mistake, and sums could overflow.
 local DURATION_MAX = 100 * 366 * DURATION_UNITS.d
--- "As many as it takes", where the engine counts in 32 bits.
-config.UNLIMITED = 2147483647
+local COUNT_MAX = 2147483647
+-- "As many as it takes", as the engine has it.
+config.UNLIMITED = -1
 
 local function with_unit(value, units)
   if type(value) == "number" then return value end
@@ -89,14 +90,11 @@ function config.callable(value)
 end
 
 --- A rule for a count that may also be "unlimited".
-local function count_or_unlimited(unlimited)
-  local integer = config.integer(0, config.UNLIMITED)
-  return function(value)
-    if value == "unlimited" then return unlimited end
-    local count = integer(value)
-    if count then return count end
-    return nil, "an integer, or \"unlimited\""
-  end
+local function count_or_unlimited(value)
+  if value == "unlimited" then return config.UNLIMITED end
+  local count = config.integer(0, COUNT_MAX)(value)
+  if count then return count end
+  return nil, "an integer from 0 on, or \"unlimited\""
 end
 
 local function slug_rule(value)
@@ -130,7 +128,7 @@ local CHECKPOINT = {
   timeout = { check = longer_than_zero, default = 600000 },
   min_pause = { check = config.duration, default = 0 },
   max_concurrent = { check = config.integer(1, 1000), default = 1 },
-  tolerable_failures = { check = count_or_unlimited(-1), default = -1 },
+  tolerable_failures = { check = count_or_unlimited, default = config.UNLIMITED },
   retain = { check = config.integer(1, 1000000), default = 1 },
   externalized = { check = config.one_of("retain_on_cancellation", "delete_on_cancellation",
                                          "no_externalized"), default = "retain_on_cancellation" },
@@ -156,7 +154,7 @@ local STATE = {
 local RESTART = {
   strategy = { check = config.one_of("none", "fixed_delay", "failure_rate", "exponential_delay"),
                unbuilt = function(s) return s ~= "none" and s ~= "fixed_delay" end },
-  attempts = { check = count_or_unlimited(config.UNLIMITED) },
+  attempts = { check = count_or_unlimited },
   delay = { check = config.duration },
 }
 
@@ -170,7 +168,7 @@ local NETWORK = {
 }
 
 local LOG = {
-  level = { check = config.one_of("debug", "info", "warning", "error"), default = "info" },
+  level = { check = config.one_of("debug", "info", "warn", "error", "off"), default = "warn" },
   file = { check = config.text },
 }
 

@@ -56,7 +56,8 @@ end
 --   restart { strategy: "none" or "fixed_delay" (with checkpoint.interval), attempts, delay ("1s") },
 --   network { segment_size ("32kb"), exclusive_buffers (2), floating_buffers (8),
 --     buffer_timeout ("100ms") },
---   log { level ("info"), file (DIR/ID/log) }
+--   log { level: what goes to stderr ("warn"; debug, info, error, off), file: what goes there from
+--     info on (DIR/ID/log) }
 -- @return the environment. Raises at the caller's line for an option that is unknown, wrong, or not
 --   built yet.
 -- Example: local env = sc.env { parallelism = 2, checkpoint = { interval = "1s", dir = "ckpt" } }
@@ -141,14 +142,14 @@ local GENERATOR = with_names {
 }
 
 --- Values made by a function.
--- @param spec {fn = fn(i) -> value, nil for none, with i from 0; count: how many i (endless by
---   default), rate: how many a second over all tasks (as fast as possible by default), uid, name}
+-- @param spec {fn = fn(i) -> value, nil for none, with i from 0 (without fn the values are the i),
+--   count: how many i (endless by default), rate: how many a second over all tasks (as fast as possible
+--   by default), uid, name}
 -- @return a stream
 -- Example: env:from_generator { count = 1000, fn = function(i) return { n = i } end }
 function methods:from_generator(spec)
   check_self(self, "from_generator")
   local checked = config.check(GENERATOR, spec, "from_generator")
-  if not checked.fn then misuse.raise("from_generator needs fn, a function(i)") end
   return stream.source(self, {
     call = "from_generator", kind = "generator", native = false, stateful = true, uid = checked.uid,
     name = checked.name, options = { count = checked.count, rate = checked.rate },
@@ -192,8 +193,7 @@ local function job_plan(self, start, built)
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
     restart = options.restart, network = network,
-    log = { level = log.level,
-            file = log.file or checkpoint.dir and ("%s/%s/log"):format(checkpoint.dir, self.id) },
+    log = { level = log.level, file = log.file },
     from = start.from, allow_non_restored_state = start.allow_non_restored_state,
     fallback = start.fallback, warnings = built.warnings,
   }

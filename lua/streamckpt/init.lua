@@ -7,10 +7,10 @@
 --
 -- Requiring it sets no globals and starts nothing.
 
-local core = require "streamckpt.core"
 local env = require "streamckpt.env"
 local misuse = require "streamckpt.misuse"
 local state = require "streamckpt.state"
+local values = require "streamckpt.values"
 
 local sc = {}
 
@@ -21,15 +21,8 @@ sc._VERSION = "0.1.0"
 -- Example: local env = sc.env { parallelism = 2 }
 sc.env = env.new
 
---- Stands for nil inside arrays and maps: what a stored nil comes back as.
--- Example: { name = "x", email = sc.null }
-sc.null = core.null
-
---- Mark a table as an array, for empty ones above all: an empty table without it is a map.
--- @param t a table with the keys 1..n, or nil for a new one
--- @return the table
--- Example: ctx:emit { tags = sc.array {} }
-sc.array = core.array
+--- Stands for nil inside arrays and maps, and marks empty tables as arrays. See values.lua.
+sc.null, sc.array = values.null, values.array
 
 --- Keyed state for the `state` table of process: one value per key, or a map per key. See state.lua.
 sc.value, sc.map = state.value, state.map

@@ -18,8 +18,8 @@ local UNBUILT = { stop = true, savepoint = true, rescale = true, replace = true,
                   peek = true }
 
 -- What on() knows; the engine's events have these in their field `type`.
-local EVENTS = { checkpoint = true, checkpoint_failed = true, restarted = true, finished = true,
-                 failed = true, canceled = true }
+local EVENTS = { checkpoint = true, checkpoint_failed = true, starting = true, running = true,
+                 restarting = true, canceling = true, finished = true, failed = true, canceled = true }
 local LAST_EVENTS = { finished = true, failed = true, canceled = true }
 
 -- How long wait sleeps in the engine between two looks at events that have callbacks.
@@ -204,7 +204,9 @@ end
 
 --- Call a function when something happens: in the script's luv loop if it has one, and inside every
 -- method of the job. An error in it is reported on stderr and changes nothing else.
--- @param event "checkpoint", "checkpoint_failed", "restarted", "finished", "failed" or "canceled"
+-- @param event "checkpoint" (event.id, event.path), "checkpoint_failed" (event.id, event.reason), or a
+--   state that the job comes to: "starting", "running", "restarting", "canceling", "finished",
+--   "failed", "canceled" (event.error where something failed)
 -- @param fn fn(event), where event.type is its name
 -- @return a function that removes the callback. Raises at the caller's line for unknown events.
 -- Example: job:on("checkpoint", function(event) print("checkpoint", event.id) end)

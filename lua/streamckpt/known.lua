@@ -80,19 +80,20 @@ local function findable_modules()
   return names, sources
 end
 
--- Tables inside modules are data and travel by value, but a class, or a constant that is told by its
--- identity, must be the module's own.
-local function is_class(t)
+-- Tables inside modules are data and travel by value, but a class or another metatable, or a constant
+-- that is told by its identity, must be the module's own.
+local function is_class(t, name)
   return debug.getmetatable(t) ~= nil or rawget(t, "__index") ~= nil or rawget(t, "__name") ~= nil
+    or name:find("metatable", 1, true) ~= nil
 end
 
-local function may_be_named(value, sources, fresh)
+local function may_be_named(value, name, sources, fresh)
   local kind = type(value)
   if kind == "function" then
     local info = debug.getinfo(value, "S")
     return info.what == "C" or (not fresh and sources[info.source] == true)
   end
-  return kind == "userdata" or (kind == "table" and is_class(value))
+  return kind == "userdata" or (kind == "table" and is_class(value, name))
 end
 
 local function add_fields(index, container, entry, sources, depth)
@@ -107,7 +108,7 @@ local function add_fields(index, container, entry, sources, depth)
     local value = rawget(container, key)
     local path = { table.unpack(entry) }
     path[#path + 1] = key
-    if value ~= nil and not index[value] and may_be_named(value, sources, fresh) then
+    if value ~= nil and not index[value] and may_be_named(value, key, sources, fresh) then
       index[value] = path
     end
     if type(value) == "table" then inner[#inner + 1] = { value, path } end

@@ -165,6 +165,13 @@ describe("functions", function()
     assert.same({ "x", "true" }, { carry_one(make("x"))() })
   end)
 
+  it("take an empty _ENV that only looks into the globals for the globals", function()
+    -- As test runners give their files one.
+    local view = setmetatable({}, { __index = function(_, name) return _G[name] end })
+    local make = load("return function() return _ENV end", "=script", "t", view)
+    assert.equals(load("return _G")(), carry_one(make())())
+  end)
+
   it("keep an _ENV of their own", function()
     local sandbox = { answer = 42 }
     local fn = load("return function() return answer, print end", "=box", "t", sandbox)()
@@ -192,6 +199,13 @@ describe("what has a name in every state", function()
                              closure.dump, coroutine.wrap } do
       assert.equals(value, carry_one(value))
     end
+  end)
+
+  it("marks arrays as they are marked in each state", function()
+    local sc = require "streamckpt"
+    local back = carry_one { empty = sc.array {}, null = sc.null }
+    assert.equals(getmetatable(sc.array {}), getmetatable(back.empty))
+    assert.equals(sc.null, back.null)
   end)
 
   it("is found even where the script replaced it", function()

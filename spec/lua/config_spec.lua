@@ -58,7 +58,7 @@ describe("options of a job", function()
     assert.same({ segment_size = 32768, exclusive_buffers = 2, floating_buffers = 8,
       buffer_timeout = 100 }, c.network)
     assert.equals("heap", c.state.backend)
-    assert.equals("info", c.log.level)
+    assert.equals("warn", c.log.level)
   end)
 
   it("restart by default only where there are checkpoints", function()

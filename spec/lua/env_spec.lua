@@ -67,7 +67,7 @@ describe("an environment", function()
     assert.same({ 2, 2, "/ck", 2000, 600000, 5, 1, -1, 3, "retain_on_cancellation", true },
       { j.parallelism, j.slots, j.dir, j.interval, j.timeout, j.min_pause, j.max_concurrent,
         j.tolerable_failures, j.retain, j.externalized, j.sync })
-    assert.same({ level = "debug", file = "/ck/j/log" }, j.log)
+    assert.same({ level = "debug" }, j.log)
     assert.same({ "latest", false, "older" }, { j.from, j.allow_non_restored_state, j.fallback })
     assert.equals("fixed_delay", j.restart.strategy)
     assert.equals(32768, j.network.segment_size)
@@ -147,7 +147,10 @@ describe("sources", function()
     assert.equals("v", root.operators[1].fn("v"))
     assert.same({ 1 }, root.operators[2].splits())
     assert.equals(package.path, root.package.path)
-    assert.matches("needs fn", raised(function() local s = env:from_generator {} return s end))
+    assert.matches("fn must be a function", raised(function()
+      local s = env:from_generator { fn = 3 }
+      return s
+    end))
     assert.matches("needs read", raised(function() local s = env:source { splits = keep } return s end))
     assert.matches("rate must be a number",
       raised(function() local s = env:from_generator { fn = keep, rate = 0 } return s end))

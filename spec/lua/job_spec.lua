@@ -125,7 +125,7 @@ describe("callbacks", function()
     job:on("checkpoint", function(event) seen[#seen + 1] = "a" .. event.id end)
     job:on("checkpoint", function(event) seen[#seen + 1] = "b" .. event.id end)
     job:on("failed", function() seen[#seen + 1] = "failed" end)
-    handle.events = { { type = "checkpoint", id = 1 }, { type = "restarted" }, { type = "failed" } }
+    handle.events = { { type = "checkpoint", id = 1 }, { type = "restarting" }, { type = "failed" } }
     job:id()
     assert.same({ "a1", "b1", "failed" }, seen)
     job:status()

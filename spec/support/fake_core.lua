@@ -32,7 +32,8 @@ end
 function Handle:fd() return self.descriptor end
 
 fake.null = setmetatable({}, { __name = "streamckpt.null" })
-function fake.array(t) return setmetatable(t or {}, { __name = "streamckpt.array" }) end
+local array_metatable = {}
+function fake.array(t) return setmetatable(t or {}, array_metatable) end
 
 function fake.start(plan)
   fake.plans[#fake.plans + 1] = plan
