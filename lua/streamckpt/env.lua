@@ -10,6 +10,9 @@ local stream = require "streamckpt.stream"
 
 local env = {}
 
+-- How long an interrupted execute waits for its job to end.
+local LEAVE_MS = 2000
+
 local Env = { __name = "streamckpt.env", __stays = "an environment, which stays in the script" }
 local methods = {}
 
@@ -231,13 +234,20 @@ end
 --- Start the job and wait until it ends.
 -- @param options as for start
 -- @return a result with rows(uid), checkpoints(), metrics(), status()
--- Raises a sentence with the cause if the job cannot start or fails.
+-- Raises a sentence with the cause if the job cannot start or fails. Interrupted by Ctrl-C, it cancels
+-- the job, whose last checkpoint is kept, and raises.
 -- Example: local rows = env:execute():rows("counts")
 function methods:execute(options)
   local started, message = start_job(self, options, "execute")
   if not started then misuse.raise("job '%s' did not start: %s", self.name, tostring(message)) end
-  local status
-  status, message = started:wait()
+  local ok, status
+  ok, status, message = pcall(started.wait, started)
+  if not ok then
+    -- Ctrl-C raises here: the job ends with the call that ran it, and its last checkpoint is kept.
+    started:cancel()
+    started:wait(LEAVE_MS)
+    error(status, 0)
+  end
   if not status then misuse.raise("job '%s' failed: %s", self.name, tostring(message)) end
   return result.new(started)
 end

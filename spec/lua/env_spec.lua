@@ -193,6 +193,19 @@ describe("start and execute", function()
       raised(function() local r = small():execute() return r end))
   end)
 
+  it("execute takes the job down when it is interrupted", function()
+    fake.prepare = function(handle)
+      handle.on_wait = function(self)
+        self.on_wait = nil
+        error("interrupted!", 0)
+      end
+    end
+    local env = small()
+    assert.has_error(function() env:execute() end, "interrupted!")
+    assert.equals("canceled", fake.handles[1].state)
+    assert.same({ "forever", 2000 }, fake.handles[1].waits)
+  end)
+
   it("refuse functions that cannot travel, at the caller's line", function()
     local env, file = sc.env(), io.tmpfile()
     env:from_values({ 1 }):map(function(v) return file and v end):uid("m")
