@@ -11,11 +11,21 @@
  *   WAITING --barrier or trigger n, some open channel without it--> ALIGNING n
  *   WAITING --barrier or trigger n, none missing--> (start n) WAITING
  *   ALIGNING n --barrier or close of the last missing--> (start n, release all) WAITING
- *   ALIGNING n --barrier m > n--> (abort n, release all) then as from WAITING
- *   ALIGNING n --abort or cancel n, m>n--> (abort, release all) WAITING
+ *   ALIGNING n --barrier or trigger m > n--> (abort n, release all) then as from WAITING
+ *   ALIGNING n --abort or cancel n, m > n--> (abort, release all) WAITING
+ *
+ * The invariants that the code keeps:
+ *   (B1) Ids only go up: `newest` is the highest that was seen in any way, and only it can be
+ *        pending. What names a lower one, or the newest when it is not pending, is obsolete.
+ *   (B2) While n is pending, `missing` is the number of open channels whose barrier of n has not
+ *        come, and is not 0.
+ *   (B3) A channel is held only while a checkpoint is pending whose barrier it delivered.
+ *   (B4) Each checkpoint is started or reported as aborted at most once, never both. An abort of m
+ *        while n < m is pending reports m; n ends silently, since it can no more be completed here.
  *
  * Later: unaligned and timeout join here as further states (DESIGN section 4).
- * Threads: the task's slot. Failure: none; nonsense (a barrier on a closed channel) is ignored.
+ * Threads: the task's slot. Ownership: create/destroy. Failure: none; nonsense (a barrier on a
+ * closed channel, a second barrier of one checkpoint, the id 0) is ignored.
  */
 #ifndef SC_EXCHANGE_BARRIER_H
 #define SC_EXCHANGE_BARRIER_H
@@ -26,15 +36,15 @@
 typedef struct sc_aligner sc_aligner_t;
 
 typedef struct sc_aligner_actions {
-  uint64_t abort_id;   /* 0, or a checkpoint given up before anything else */
+  uint64_t abort_id;      /* 0, or a checkpoint given up before anything else */
   uint64_t superseded_by; /* the newer checkpoint that caused it, 0 for an abort or cancel */
-  bool release_all;    /* release every held channel (before `hold`) */
-  bool hold;           /* hold back the channel of this event */
-  uint64_t start_id;   /* 0, or take the snapshot of this checkpoint now (after release) */
+  bool release_all;       /* release every held channel (before `hold`); set only if one was held */
+  bool hold;              /* hold back the channel of this event */
+  uint64_t start_id;      /* 0, or take the snapshot of this checkpoint now (after release) */
 } sc_aligner_actions_t;
 
 sc_aligner_t *sc_aligner_create(uint32_t channels);
-void sc_aligner_destroy(sc_aligner_t *a);
+void sc_aligner_destroy(sc_aligner_t *a); /* NULL is fine */
 sc_aligner_actions_t sc_aligner_barrier(sc_aligner_t *a, uint32_t channel, uint64_t id);
 sc_aligner_actions_t sc_aligner_trigger(sc_aligner_t *a, uint64_t id);
 sc_aligner_actions_t sc_aligner_close(sc_aligner_t *a, uint32_t channel);

@@ -7,7 +7,9 @@
  * attempt nothing may be outstanding.
  *
  * Threads: any for the pool and for references (atomic); the bytes of a buffer belong to its
- * writer until it is queued, then to whoever takes it.
+ * writer until it is queued, then to whoever takes it. `len` and `records` do not change any more
+ * once the buffer is queued, so that several holders may read it.
+ * Failure: none; a record of 4 GiB or more does not exist (record.h) and is asserted.
  */
 #ifndef SC_EXCHANGE_BUFFER_H
 #define SC_EXCHANGE_BUFFER_H
@@ -21,17 +23,17 @@
 typedef struct sc_pool sc_pool_t;
 
 typedef struct sc_buffer {
-  atomic_uint refs;
-  sc_pool_t *pool;
+  atomic_uint refs;  /* holders; the last one to leave gives it back */
+  sc_pool_t *pool;   /* where it goes back to */
   uint32_t cap;      /* bytes that fit */
   uint32_t len;      /* bytes written */
   uint32_t units;    /* how many normal buffers it counts as, >= 1 */
   uint32_t records;  /* records in it */
   struct sc_buffer *next; /* the pool's */
-  uint8_t data[];
+  uint8_t data[];    /* cap bytes */
 } sc_buffer_t;
 
-sc_pool_t *sc_pool_create(uint32_t segment_size);
+sc_pool_t *sc_pool_create(uint32_t segment_size);    /* 0: SC_SEGMENT_SIZE_DEFAULT */
 void sc_pool_destroy(sc_pool_t *pool);               /* asserts that nothing is outstanding */
 uint32_t sc_pool_outstanding(sc_pool_t *pool);       /* buffers that were taken and not freed */
 /* A buffer for at least `need` bytes (one segment where that is enough), one reference. */

@@ -5,8 +5,14 @@
  * records one by one; drives the valve and the aligner. A barrier is acted on in its turn, between
  * buffers. The caller (task) handles one event before it asks for the next.
  *
+ * One element may give several events; their order is: ABORTED before SNAPSHOT, WATERMARK before
+ * STATUS, both before END, END before SNAPSHOT before CLOSED. A CLOSE without an END before it
+ * counts as both. A source task has no channels: a trigger gives SNAPSHOT at once, END and CLOSED
+ * never come.
+ *
  * Threads: the task's slot. Ownership: borrows channels; owns valve, aligner, and the half-read
- * buffers. An event's record borrows from the buffer until the next call.
+ * buffer. An event's record borrows from the buffer until the next call.
+ * Failure: a damaged buffer gives SC_ECORRUPT naming the channel; the attempt has to end then.
  */
 #ifndef SC_EXCHANGE_INPUT_H
 #define SC_EXCHANGE_INPUT_H
@@ -19,7 +25,7 @@ typedef struct sc_input sc_input_t;
 
 typedef enum {
   SC_INPUT_NONE,       /* nothing to read now */
-  SC_INPUT_RECORD,     /* record, port */
+  SC_INPUT_RECORD,     /* record, port, channel */
   SC_INPUT_WATERMARK,  /* watermark: the combined one */
   SC_INPUT_STATUS,     /* idle: the combined one */
   SC_INPUT_SNAPSHOT,   /* barrier: all are aligned, take the snapshot now */
@@ -29,30 +35,37 @@ typedef enum {
 } sc_input_kind_t;
 
 typedef struct sc_input_event {
-  sc_input_kind_t kind;
+  sc_input_kind_t kind;     /* says which of the fields count */
   uint32_t port;            /* input port of the operator that the channel's edge leads to */
-  uint32_t channel;
-  sc_record_t record;
-  int64_t watermark;
-  bool idle;
-  sc_barrier_t barrier;
-  uint64_t aborted, superseded_by;
+  uint32_t channel;         /* index in the array given to sc_input_create */
+  sc_record_t record;       /* RECORD */
+  int64_t watermark;        /* WATERMARK */
+  bool idle;                /* STATUS */
+  sc_barrier_t barrier;     /* SNAPSHOT, and with first_barrier the one that began */
+  uint64_t aborted;         /* ABORTED: the checkpoint given up */
+  uint64_t superseded_by;   /* ABORTED: by which newer one, 0 for an abort by mail */
   uint64_t alignment_bytes; /* SNAPSHOT: bytes read between first and last barrier */
-  bool first_barrier;       /* set on whatever event follows the first barrier of a checkpoint */
+  bool first_barrier;       /* set on whatever event (NONE, too) follows the first barrier, or the
+                             * trigger by mail, of a checkpoint */
 } sc_input_event_t;
 
+/* ports[i] is the port of channels[i]; both arrays are copied. n may be 0. */
 sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint32_t n);
-void sc_input_destroy(sc_input_t *in);
-/* Next event; SC_ECORRUPT if a buffer is damaged. */
+void sc_input_destroy(sc_input_t *in); /* NULL is fine */
+/* Next event; 0, or SC_ECORRUPT if a buffer is damaged. */
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
 bool sc_input_ready(sc_input_t *in);  /* would next give something? May be stale for an instant. */
-/* A trigger by mail (no unfinished sender): gives SNAPSHOT by a later sc_input_next. */
+/* A trigger by mail (no unfinished sender): gives SNAPSHOT by a later sc_input_next, once every
+ * channel that is still open has brought its barrier or CLOSE. */
 void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b);
+/* An abort by mail: gives ABORTED by a later sc_input_next if it was news. A SNAPSHOT of it that
+ * was not yet handed out becomes that ABORTED. */
 void sc_input_abort(sc_input_t *in, uint64_t id);
 int64_t sc_input_watermark(const sc_input_t *in);
-/* Wall clock (as given by the caller) at which the first barrier of the pending checkpoint was
- * taken; for durations. The input has no clock: the caller notes it when it sees first_barrier. */
+/* The checkpoint being aligned, or 0. The input has no clock: for durations the caller notes the
+ * time when it sees first_barrier. */
 uint64_t sc_input_pending(const sc_input_t *in);
-void sc_input_receiver_gone(sc_input_t *in); /* tell all channels */
+/* The task reads no more: tell all channels, and drop what was taken and not yet handed out. */
+void sc_input_receiver_gone(sc_input_t *in);
 
 #endif

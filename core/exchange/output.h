@@ -2,12 +2,15 @@
  * output: the sending side of one edge at one task: a partitioner, its channels, and for each the
  * buffer being filled.
  *
- * Records are written into the channel's current buffer and pushed when the next one does not fit.
- * Watermarks and stream status go in band to every channel. A barrier, END and CLOSE seal the
- * half-filled buffer first. A record never waits here: the task asks sc_output_has_room before it
- * goes on (DESIGN: a full output is a state to wait in).
+ * Records are written into the channel's current buffer and pushed when it is full or the next one
+ * does not fit. Watermarks and stream status go in band to every channel; a watermark on an output
+ * that was said to be idle says first that it is active again (valve.h, V3), except
+ * SC_WATERMARK_MAX, which ends the stream. A barrier, END and CLOSE seal the half-filled buffer
+ * first. A record never waits here: the task asks sc_output_has_room before it goes on (DESIGN: a
+ * full output is a state to wait in).
  *
- * Threads: the task's slot. Ownership: owns its current buffers; borrows channels and pool.
+ * Threads: the task's slot. Ownership: owns its current buffers; borrows channels and pool (the
+ * array of channels and the partitioner are copied). Failure: none.
  */
 #ifndef SC_EXCHANGE_OUTPUT_H
 #define SC_EXCHANGE_OUTPUT_H
@@ -18,8 +21,9 @@
 
 typedef struct sc_output sc_output_t;
 
+/* p->n_channels channels. */
 sc_output_t *sc_output_create(const sc_partitioner_t *p, sc_channel_t **channels, sc_pool_t *pool);
-void sc_output_destroy(sc_output_t *o); /* drops what was not flushed */
+void sc_output_destroy(sc_output_t *o); /* drops what was not flushed; NULL is fine */
 /* Write one data record where the partitioner sends it; HASH uses r->key_group. */
 void sc_output_emit(sc_output_t *o, const sc_record_t *r);
 void sc_output_watermark(sc_output_t *o, int64_t watermark);
@@ -32,6 +36,8 @@ bool sc_output_has_room(sc_output_t *o);     /* every channel */
 bool sc_output_drained(sc_output_t *o);      /* nothing half filled, all queues empty */
 sc_partitioner_kind_t sc_output_kind(const sc_output_t *o);
 uint32_t sc_output_max_parallelism(const sc_output_t *o); /* HASH: for the sender's key group */
+/* Data records given to sc_output_emit (a broadcast one counts once), and bytes written to all
+ * channels (a broadcast one counts in each), with watermarks and status. */
 void sc_output_counts(const sc_output_t *o, uint64_t *records, uint64_t *bytes);
 
 #endif

@@ -5,6 +5,9 @@
  * round robin, beginning at the sender's subtask mod receivers. BROADCAST: all.
  * (rescale, shuffle, custom come later.) Names are stored in metadata: "forward" "hash" "rebalance"
  * "broadcast".
+ *
+ * Threads: a value belongs to one thread at a time. Ownership: owns nothing; copying it is fine.
+ * Failure: none (an edge without channels is asserted).
  */
 #ifndef SC_EXCHANGE_PARTITIONER_H
 #define SC_EXCHANGE_PARTITIONER_H
@@ -14,10 +17,10 @@
 typedef enum { SC_FORWARD, SC_HASH, SC_REBALANCE, SC_BROADCAST } sc_partitioner_kind_t;
 
 typedef struct sc_partitioner {
-  sc_partitioner_kind_t kind;
-  uint32_t n_channels;
-  uint32_t max_parallelism; /* HASH: of the receiver */
-  uint32_t next;            /* REBALANCE */
+  sc_partitioner_kind_t kind; /* the rule */
+  uint32_t n_channels;        /* channels of the edge at this sender, >= 1; FORWARD: 1 */
+  uint32_t max_parallelism;   /* HASH: of the receiver */
+  uint32_t next;              /* REBALANCE: whose turn it is */
 } sc_partitioner_t;
 
 void sc_partitioner_init(sc_partitioner_t *p, sc_partitioner_kind_t kind, uint32_t n_channels,

@@ -1,0 +1,281 @@
+#include "input.h"
+
+#include <inttypes.h>
+
+#include "../base/error.h"
+#include "../base/mem.h"
+#include "valve.h"
+
+typedef struct source {
+  sc_channel_t *channel; /* borrowed */
+  uint32_t port;         /* of the operator */
+  bool ended, closed;    /* END, CLOSE were taken */
+} source_t;
+
+struct sc_input {
+  sc_valve_t *valve;       /* one input a channel */
+  sc_aligner_t *aligner;   /* one channel a channel */
+  sc_buffer_t *current;    /* the half-read buffer, or NULL */
+  sc_bytes_t rest;         /* what is unread in it */
+  uint32_t current_source; /* whose it is */
+  uint32_t turn;           /* the channel to look at first when the next element is taken */
+  uint32_t n_ended;        /* channels that have ended */
+  uint32_t n_closed;       /* channels that are closed */
+  sc_barrier_t barrier;    /* of the newest checkpoint that began here */
+  uint64_t bytes;          /* taken while it is being aligned */
+  bool first_barrier;      /* it began, and no event has said so yet */
+  sc_input_event_t *due;   /* events that are ready to be handed out, oldest first */
+  uint32_t due_first;      /* of them, the next */
+  uint32_t due_count;      /* end of them (0 when all were handed out) */
+  uint32_t due_cap;        /* places allocated */
+  uint32_t n;              /* channels */
+  source_t sources[];
+};
+
+sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint32_t n) {
+  sc_input_t *in = sc_calloc(1, sizeof *in + n * sizeof(source_t));
+  in->valve = sc_valve_create(n);
+  in->aligner = sc_aligner_create(n);
+  in->n = n;
+  for (uint32_t i = 0; i < n; i++) {
+    in->sources[i].channel = channels[i];
+    in->sources[i].port = ports[i];
+  }
+  return in;
+}
+
+void sc_input_destroy(sc_input_t *in) {
+  if (!in)
+    return;
+  sc_buffer_unref(in->current);
+  sc_valve_destroy(in->valve);
+  sc_aligner_destroy(in->aligner);
+  free(in->due);
+  free(in);
+}
+
+/* ---- events that wait to be handed out ---- */
+
+static sc_input_event_t *add_event(sc_input_t *in, sc_input_kind_t kind) {
+  if (in->due_count == in->due_cap) {
+    in->due_cap = in->due_cap ? in->due_cap * 2 : 8;
+    in->due = sc_realloc(in->due, in->due_cap * sizeof *in->due);
+  }
+  sc_input_event_t *e = &in->due[in->due_count++];
+  *e = (sc_input_event_t){.kind = kind};
+  return e;
+}
+
+static bool hand_out(sc_input_t *in, sc_input_event_t *event) {
+  if (in->due_first == in->due_count)
+    return false;
+  *event = in->due[in->due_first++];
+  if (in->due_first == in->due_count)
+    in->due_first = in->due_count = 0;
+  return true;
+}
+
+static void add_valve_events(sc_input_t *in, uint32_t source, sc_valve_out_t out) {
+  if (out.has_watermark) {
+    sc_input_event_t *e = add_event(in, SC_INPUT_WATERMARK);
+    e->channel = source;
+    e->watermark = out.watermark;
+  }
+  if (out.has_status) {
+    sc_input_event_t *e = add_event(in, SC_INPUT_STATUS);
+    e->channel = source;
+    e->idle = out.idle;
+  }
+}
+
+static void add_aligner_events(sc_input_t *in, const sc_aligner_actions_t *act) {
+  if (act->abort_id) {
+    sc_input_event_t *e = add_event(in, SC_INPUT_ABORTED);
+    e->aborted = act->abort_id;
+    e->superseded_by = act->superseded_by;
+  }
+  if (act->start_id) {
+    sc_input_event_t *e = add_event(in, SC_INPUT_SNAPSHOT);
+    e->barrier = in->barrier;
+    e->alignment_bytes = in->bytes;
+  }
+}
+
+/* ---- checkpoints ---- */
+
+/* A barrier or trigger of b was given to the aligner, which did `act`; `pending` was before. Was it
+ * the first word of b? */
+static void note_beginning(sc_input_t *in, const sc_barrier_t *b, uint64_t pending,
+                           const sc_aligner_actions_t *act) {
+  bool known = pending == b->id;
+  bool acted = act->start_id == b->id || sc_aligner_pending(in->aligner) == b->id;
+  if (known || !acted)
+    return;
+  in->barrier = *b;
+  in->bytes = 0;
+  in->first_barrier = true;
+}
+
+static void on_barrier(sc_input_t *in, uint32_t source, const sc_barrier_t *b) {
+  uint64_t pending = sc_aligner_pending(in->aligner);
+  sc_aligner_actions_t act = sc_aligner_barrier(in->aligner, source, b->id);
+  note_beginning(in, b, pending, &act);
+  add_aligner_events(in, &act);
+}
+
+void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b) {
+  uint64_t pending = sc_aligner_pending(in->aligner);
+  sc_aligner_actions_t act = sc_aligner_trigger(in->aligner, b->id);
+  note_beginning(in, b, pending, &act);
+  add_aligner_events(in, &act);
+}
+
+void sc_input_abort(sc_input_t *in, uint64_t id) {
+  for (uint32_t i = in->due_first; i < in->due_count; i++) {
+    sc_input_event_t *e = &in->due[i];
+    if (e->kind == SC_INPUT_SNAPSHOT && e->barrier.id == id) {
+      *e = (sc_input_event_t){.kind = SC_INPUT_ABORTED, .aborted = id};
+      return;
+    }
+  }
+  sc_aligner_actions_t act = sc_aligner_abort(in->aligner, id);
+  add_aligner_events(in, &act);
+}
+
+/* ---- what is taken from channels ---- */
+
+static void on_end(sc_input_t *in, uint32_t source) {
+  source_t *s = &in->sources[source];
+  if (s->ended)
+    return;
+  s->ended = true;
+  in->n_ended++;
+  add_valve_events(in, source, sc_valve_end(in->valve, source));
+  if (in->n_ended == in->n)
+    add_event(in, SC_INPUT_END);
+}
+
+static void on_close(sc_input_t *in, uint32_t source) {
+  source_t *s = &in->sources[source];
+  on_end(in, source);
+  if (s->closed)
+    return;
+  s->closed = true;
+  in->n_closed++;
+  sc_aligner_actions_t act = sc_aligner_close(in->aligner, source);
+  add_aligner_events(in, &act);
+  if (in->n_closed == in->n)
+    add_event(in, SC_INPUT_CLOSED);
+}
+
+static void on_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b) {
+  in->current = b;
+  in->current_source = source;
+  in->rest = sc_bytes(b->data, b->len);
+  if (sc_aligner_pending(in->aligner))
+    in->bytes += b->len;
+}
+
+/* Take one element, round robin; false if there is none that may be read. */
+static bool take(sc_input_t *in) {
+  for (uint32_t k = 0; k < in->n; k++) {
+    uint32_t i = in->turn + k < in->n ? in->turn + k : in->turn + k - in->n;
+    sc_channel_t *channel = in->sources[i].channel;
+    sc_element_t e;
+    if (sc_aligner_held(in->aligner, i) || sc_channel_empty(channel) ||
+        !sc_channel_take(channel, &e))
+      continue;
+    in->turn = i + 1 == in->n ? 0 : i + 1;
+    switch (e.kind) {
+    case SC_ELEMENT_DATA: on_buffer(in, i, e.buffer); break;
+    case SC_ELEMENT_BARRIER: on_barrier(in, i, &e.barrier); break;
+    case SC_ELEMENT_END: on_end(in, i); break;
+    case SC_ELEMENT_CLOSE: on_close(in, i); break;
+    }
+    return true;
+  }
+  return false;
+}
+
+/* ---- records ---- */
+
+static int damaged(sc_input_t *in, sc_error_t *err) {
+  return sc_fail(err, SC_ECORRUPT,
+                 "the data received on input channel %" PRIu32 " (port %" PRIu32
+                 ") is damaged %zu bytes before the end of a buffer of %" PRIu32 " bytes",
+                 in->current_source, in->sources[in->current_source].port, in->rest.len,
+                 in->current->len);
+}
+
+/* Read one record of the current buffer. 1: *event holds a record; 0: it went to the valve, or the
+ * buffer is read out and was left; SC_ECORRUPT. */
+static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
+  uint32_t source = in->current_source;
+  sc_record_t *r = &event->record;
+  int got = sc_record_read(&in->rest, r); /* a damaged record stays in front */
+  if (got < 0)
+    return damaged(in, err);
+  if (got == 0) {
+    sc_buffer_unref(in->current);
+    in->current = NULL;
+    return 0;
+  }
+  if (r->kind == SC_RECORD_WATERMARK) {
+    add_valve_events(in, source, sc_valve_watermark(in->valve, source, r->timestamp));
+    return 0;
+  }
+  if (r->kind == SC_RECORD_STATUS) { /* its value is true or false, the reader saw to that */
+    add_valve_events(in, source, sc_valve_status(in->valve, source, r->value.data[0] == 0xc2));
+    return 0;
+  }
+  event->kind = SC_INPUT_RECORD;
+  event->port = in->sources[source].port;
+  event->channel = source;
+  return 1;
+}
+
+/* ---- the stream of events ---- */
+
+int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
+  *event = (sc_input_event_t){.kind = SC_INPUT_NONE};
+  while (!hand_out(in, event)) {
+    int got = in->current ? read_record(in, event, err) : take(in) ? 0 : 1;
+    if (got < 0)
+      return got;
+    if (got)
+      break;
+  }
+  if (in->first_barrier) {
+    event->first_barrier = true;
+    if (event->kind != SC_INPUT_SNAPSHOT)
+      event->barrier = in->barrier;
+    in->first_barrier = false;
+  }
+  return 0;
+}
+
+bool sc_input_ready(sc_input_t *in) {
+  if (in->due_count > 0 || in->rest.len > 0)
+    return true;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (!sc_aligner_held(in->aligner, i) && !sc_channel_empty(in->sources[i].channel))
+      return true;
+  return false;
+}
+
+int64_t sc_input_watermark(const sc_input_t *in) {
+  return sc_valve_current(in->valve);
+}
+
+uint64_t sc_input_pending(const sc_input_t *in) {
+  return sc_aligner_pending(in->aligner);
+}
+
+void sc_input_receiver_gone(sc_input_t *in) {
+  sc_buffer_unref(in->current);
+  in->current = NULL;
+  in->rest = sc_bytes(NULL, 0);
+  in->due_first = in->due_count = 0;
+  for (uint32_t i = 0; i < in->n; i++)
+    sc_channel_receiver_gone(in->sources[i].channel);
+}

@@ -1,0 +1,286 @@
+#include "attempt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/mem.h"
+
+/* ---- reports and references ---- */
+
+void sc_report_free(sc_report_t *r) {
+  sc_task_snapshot_destroy(r->snapshot);
+  sc_error_clear(&r->error);
+  sc_buf_free(&r->bytes);
+  free(r);
+}
+
+static void drop_report(sc_mail_t *mail) {
+  sc_report_free((sc_report_t *)mail);
+}
+
+sc_report_t *sc_report_new(sc_attempt_t *a, sc_report_kind_t kind, uint32_t task) {
+  sc_report_t *r = sc_calloc(1, sizeof *r);
+  r->mail.drop = drop_report;
+  r->kind = kind;
+  r->attempt = a->config.number;
+  r->task = task;
+  return r;
+}
+
+void sc_report_post(sc_attempt_t *a, sc_report_t *r) {
+  a->config.post(a->config.post_arg, r);
+}
+
+void sc_attempt_ref(sc_attempt_t *a) {
+  atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed); /* the caller holds one */
+}
+
+void sc_attempt_unref(sc_attempt_t *a) {
+  /* Acquire and release: whoever drops the last one sees all that the others did. The report is
+   * made before, since the attempt may be destroyed as soon as it is read. */
+  sc_report_t *r = sc_report_new(a, SC_REPORT_RELEASED, 0);
+  void (*post)(void *, sc_report_t *) = a->config.post;
+  void *arg = a->config.post_arg;
+  if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1)
+    post(arg, r);
+  else
+    sc_report_free(r);
+}
+
+/* ---- wiring ---- */
+
+static sc_task_t *task_of(sc_attempt_t *a, uint32_t node, uint32_t subtask) {
+  const sc_graph_t *g = a->config.graph;
+  return &a->tasks[g->chains[g->nodes[node].chain].first_task + subtask];
+}
+
+static void wake_task(void *arg) {
+  sc_task_t *t = arg;
+  sc_world_wake(t->attempt->config.world, &t->slot->actor);
+}
+
+static void init_task(sc_attempt_t *a, uint32_t index) {
+  sc_task_t *t = &a->tasks[index];
+  const sc_graph_t *g = a->config.graph;
+  t->attempt = a;
+  t->index = index;
+  t->plan = sc_graph_task(g, index, &t->subtask);
+  t->slot = &a->slots[t->subtask % a->config.n_slots];
+  t->is_source = g->nodes[t->plan->nodes[0]].type->is_source;
+  t->deferred_tail = &t->deferred;
+  t->wake_at_ms = INT64_MAX;
+  t->stride = 1;
+  char *chain = sc_graph_chain_name(g, t->plan);
+  t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);
+  free(chain);
+  sc_chain_init(&t->chain, g, t->plan, t);
+  sc_slot_t *s = t->slot;
+  s->tasks = sc_realloc(s->tasks, (s->n_tasks + 1) * sizeof *s->tasks);
+  s->tasks[s->n_tasks++] = t;
+}
+
+typedef struct wiring {
+  sc_channel_t ***channels; /* for each task: its inputs */
+  uint32_t **ports;
+  uint32_t *n;
+} wiring_t;
+
+static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from, sc_task_t *to,
+                                   const sc_edge_t *e, sc_floating_t *floating) {
+  bool same = from->slot == to->slot; /* one thread: it looks at all its tasks before it sleeps */
+  sc_channel_ends_t ends = {.wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
+  sc_channel_t *ch = sc_channel_create(a->config.exclusive_buffers, floating, &ends);
+  a->channels = sc_realloc(a->channels, (a->n_channels + 1) * sizeof *a->channels);
+  a->channels[a->n_channels++] = ch;
+  uint32_t i = to->index, n = w->n[i]++;
+  w->channels[i] = sc_realloc(w->channels[i], (n + 1) * sizeof **w->channels);
+  w->ports[i] = sc_realloc(w->ports[i], (n + 1) * sizeof **w->ports);
+  w->channels[i][n] = ch;
+  w->ports[i][n] = e->port;
+  return ch;
+}
+
+static void add_output(sc_attempt_t *a, sc_task_t *from, const sc_edge_t *e, sc_channel_t **channels, uint32_t n) {
+  const sc_graph_t *g = a->config.graph;
+  sc_partitioner_t p;
+  sc_partitioner_init(&p, e->partitioner, n, g->nodes[e->to].max_parallelism, from->subtask);
+  sc_output_t *o = sc_output_create(&p, channels, a->pool);
+  a->outputs = sc_realloc(a->outputs, (a->n_outputs + 1) * sizeof *a->outputs);
+  a->outputs[a->n_outputs++] = o;
+  sc_chain_add_exit(&from->chain, g->nodes[e->from].position, e->output, o, e);
+}
+
+static void wire_edge(sc_attempt_t *a, wiring_t *w, const sc_edge_t *e) {
+  const sc_graph_t *g = a->config.graph;
+  uint32_t senders = g->nodes[e->from].parallelism, receivers = g->nodes[e->to].parallelism;
+  sc_floating_t **floating = sc_calloc(receivers, sizeof *floating); /* a gate's: of one receiver */
+  for (uint32_t r = 0; r < receivers; r++)
+    floating[r] = sc_floating_create(a->config.floating_buffers);
+  sc_channel_t **channels = sc_calloc(receivers, sizeof *channels);
+  for (uint32_t s = 0; s < senders; s++) {
+    bool one = e->partitioner == SC_FORWARD;
+    uint32_t n = one ? 1 : receivers;
+    for (uint32_t r = 0; r < n; r++) {
+      uint32_t to = one ? s : r;
+      channels[r] = connect_tasks(a, w, task_of(a, e->from, s), task_of(a, e->to, to), e, floating[to]);
+    }
+    add_output(a, task_of(a, e->from, s), e, channels, n);
+  }
+  for (uint32_t r = 0; r < receivers; r++)
+    sc_floating_unref(floating[r]);
+  free(floating);
+  free(channels);
+}
+
+static void wire(sc_attempt_t *a) {
+  const sc_graph_t *g = a->config.graph;
+  wiring_t w = {sc_calloc(g->n_tasks, sizeof *w.channels), sc_calloc(g->n_tasks, sizeof *w.ports),
+                sc_calloc(g->n_tasks, sizeof *w.n)};
+  for (uint32_t i = 0; i < g->n_edges; i++)
+    if (!g->edges[i].chained)
+      wire_edge(a, &w, &g->edges[i]);
+  for (uint32_t i = 0; i < g->n_tasks; i++) {
+    a->tasks[i].input = sc_input_create(w.channels[i], w.ports[i], w.n[i]);
+    a->tasks[i].n_channels = w.n[i];
+    free(w.channels[i]);
+    free(w.ports[i]);
+  }
+  free(w.channels);
+  free(w.ports);
+  free(w.n);
+}
+
+static void init_slot(sc_attempt_t *a, uint32_t i) {
+  sc_slot_t *s = &a->slots[i];
+  s->attempt = a;
+  s->index = i;
+  sc_buf_t name = SC_BUF_INIT;
+  sc_buf_printf(&name, "sc-slot-%u", i);
+  sc_buf_put_u8(&name, 0);
+  memcpy(s->name, name.data, name.len < sizeof s->name ? name.len : sizeof s->name - 1);
+  sc_buf_free(&name);
+  s->actor = (sc_actor_t){.ops = &sc_slot_actor_ops, .arg = s, .name = s->name};
+  sc_mailbox_init(&s->mailbox, a->config.world, &s->actor);
+}
+
+sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
+  sc_attempt_t *a = sc_calloc(1, sizeof *a);
+  a->config = *config;
+  a->pool = sc_pool_create(config->segment_size);
+  pthread_mutex_init(&a->counters_lock, NULL);
+  a->slots = sc_calloc(config->n_slots, sizeof *a->slots);
+  for (uint32_t i = 0; i < config->n_slots; i++)
+    init_slot(a, i);
+  a->tasks = sc_calloc(config->graph->n_tasks, sizeof *a->tasks);
+  for (uint32_t i = 0; i < config->graph->n_tasks; i++)
+    init_task(a, i);
+  wire(a);
+  atomic_init(&a->canceled, false);
+  atomic_init(&a->refs, config->n_slots);
+  return a;
+}
+
+int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err) {
+  for (uint32_t i = 0; i < a->config.n_slots; i++) {
+    int rc = sc_world_spawn(a->config.world, &a->slots[i].actor, err);
+    if (rc < 0) { /* the ones that run take themselves down; the others never came */
+      for (uint32_t k = i; k < a->config.n_slots; k++) {
+        a->slots[k].down = true;
+        sc_attempt_unref(a);
+      }
+      sc_attempt_cancel(a);
+      return rc;
+    }
+  }
+  return 0;
+}
+
+void sc_attempt_cancel(sc_attempt_t *a) {
+  atomic_store(&a->canceled, true);
+  for (uint32_t i = 0; i < a->config.n_slots; i++)
+    if (a->slots[i].actor.impl)
+      sc_world_wake(a->config.world, &a->slots[i].actor);
+}
+
+static void destroy_task(sc_task_t *t) {
+  sc_task_drop_waiting(t);
+  sc_chain_fini(&t->chain);
+  sc_input_destroy(t->input);
+  sc_timers_destroy(t->timers);
+  sc_keyed_destroy(t->keyed);
+  sc_error_clear(&t->error);
+  free(t->name);
+}
+
+void sc_attempt_destroy(sc_attempt_t *a) {
+  if (!a)
+    return;
+  for (uint32_t i = 0; i < a->config.n_slots; i++) {
+    sc_world_retire(a->config.world, &a->slots[i].actor, -1);
+    sc_mailbox_fini(&a->slots[i].mailbox);
+    free(a->slots[i].tasks);
+  }
+  for (uint32_t i = 0; i < a->config.graph->n_tasks; i++)
+    destroy_task(&a->tasks[i]);
+  for (uint32_t i = 0; i < a->n_outputs; i++)
+    sc_output_destroy(a->outputs[i]);
+  for (uint32_t i = 0; i < a->n_channels; i++)
+    sc_channel_destroy(a->channels[i]);
+  while (a->counters) {
+    sc_named_counter_t *c = a->counters;
+    a->counters = c->next;
+    free(c->name);
+    free(c);
+  }
+  sc_pool_destroy(a->pool);
+  pthread_mutex_destroy(&a->counters_lock);
+  free(a->outputs);
+  free(a->channels);
+  free(a->tasks);
+  free(a->slots);
+  free(a);
+}
+
+/* ---- metrics ---- */
+
+static void pack_entry_int(sc_buf_t *out, const char *name, int64_t v) {
+  sc_pack_cstr(out, name);
+  sc_pack_int(out, v);
+}
+
+static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *link, sc_buf_t *out) {
+  uint32_t counters = 0;
+  for (sc_named_counter_t *c = a->counters; c; c = c->next)
+    counters += c->link == link;
+  sc_pack_map(out, 7 + counters);
+  sc_pack_cstr(out, "uid");
+  sc_pack_cstr(out, link->node->uid);
+  sc_pack_cstr(out, "name");
+  sc_pack_cstr(out, link->node->name);
+  pack_entry_int(out, "subtask", t->subtask);
+  /* Relaxed: counters that are shown, nothing hangs on their order. */
+  pack_entry_int(out, "numRecordsIn", (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
+  pack_entry_int(out, "numRecordsOut", (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
+  sc_pack_cstr(out, "currentWatermark");
+  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
+  if (w == SC_WATERMARK_MIN)
+    sc_pack_nil(out);
+  else
+    sc_pack_int(out, w);
+  pack_entry_int(out, "attempt", (int64_t)a->config.number);
+  for (sc_named_counter_t *c = a->counters; c; c = c->next)
+    if (c->link == link)
+      pack_entry_int(out, c->name, c->value);
+}
+
+void sc_attempt_metrics(sc_attempt_t *a, sc_buf_t *out) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a->config.graph->n_tasks; i++)
+    n += a->tasks[i].chain.n_links;
+  pthread_mutex_lock(&a->counters_lock);
+  sc_pack_array(out, n);
+  for (uint32_t i = 0; i < a->config.graph->n_tasks; i++)
+    for (uint32_t l = 0; l < a->tasks[i].chain.n_links; l++)
+      encode_link(a, &a->tasks[i], &a->tasks[i].chain.links[l], out);
+  pthread_mutex_unlock(&a->counters_lock);
+}

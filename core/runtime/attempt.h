@@ -1,0 +1,186 @@
+/*
+ * attempt: one run of a job's graph: its slots, tasks and channels, from deployment to the last
+ * reference. A failure ends the attempt; the next one is built anew from the graph and a checkpoint.
+ *
+ *   sc_attempt_create (coordinator) -> sc_attempt_deploy: a thread for each slot
+ *     slot: host, operators; pool: keyed state is read; slot: restore, open -> report READY, tasks run
+ *   sc_attempt_cancel: every slot takes its tasks down in its next step -> report SLOT_GONE each
+ *   last pool work done and all slots gone -> report RELEASED -> sc_attempt_destroy (coordinator)
+ *
+ * Tasks tell the coordinator by *reports*, which the job posts to itself as mail; the coordinator
+ * tells tasks by mail to their slot (sc_attempt_tell_...).
+ *
+ * Threads: create, deploy, cancel, destroy, tell: the coordinator's. Fields of a slot and its tasks
+ * belong to the slot's thread from deploy to SLOT_GONE. Pool works hold a reference.
+ */
+#ifndef SC_RUNTIME_ATTEMPT_H
+#define SC_RUNTIME_ATTEMPT_H
+
+#include "../base/mailbox.h"
+#include "../exchange/input.h"
+#include "chain.h"
+
+typedef struct sc_attempt sc_attempt_t;
+typedef struct sc_slot sc_slot_t;
+typedef struct sc_task sc_task_t;
+
+/* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only. */
+typedef struct sc_host_ops {
+  int (*create)(void *arg, void **host, sc_error_t *err); /* on the slot's thread */
+  void (*destroy)(void *host);                            /* likewise */
+  void *arg;
+} sc_host_ops_t;
+
+typedef enum {
+  SC_REPORT_READY,          /* the task is restored and open */
+  SC_REPORT_ACK,            /* id, snapshot */
+  SC_REPORT_DECLINE,        /* id, error: the asynchronous part failed */
+  SC_REPORT_FAILED,         /* error */
+  SC_REPORT_ASK_SPLIT,      /* of its source */
+  SC_REPORT_SPLITS,         /* bytes: what list_splits found for node `task` */
+  SC_REPORT_END_OF_DATA,
+  SC_REPORT_FINISH,         /* the task asks to leave */
+  SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
+  SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
+  SC_REPORT_SLOT_GONE,
+  SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
+} sc_report_kind_t;
+
+typedef struct sc_report {
+  sc_mail_t mail;
+  sc_report_kind_t kind;
+  void *job;                /* for the receiver */
+  uint64_t attempt;
+  uint32_t task;            /* a task's number; SPLITS: a node's */
+  uint64_t id, other;
+  sc_task_snapshot_t *snapshot;
+  sc_error_t error;
+  sc_buf_t bytes;
+  const char *uid;          /* borrowed from the graph */
+} sc_report_t;
+
+typedef struct sc_attempt_config {
+  sc_world_t *world;
+  sc_log_t *log;
+  const sc_graph_t *graph;
+  const char *job_id;
+  const char *job_dir;              /* "" without checkpoints */
+  uint64_t number;
+  uint32_t n_slots;
+  sc_host_ops_t host;
+  bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
+  uint32_t segment_size, exclusive_buffers, floating_buffers;
+  int64_t buffer_timeout_ms;
+  /* What to restore, by node; NULL: a fresh start. Each may be NULL (new operator). Owned by the
+   * caller until destroy. */
+  sc_restore_operator_t *const *restore;
+  uint64_t restored_id;
+  const char *restored_dir;         /* folder of the snapshot's files */
+  void (*post)(void *arg, sc_report_t *report); /* any thread; takes the report */
+  void *post_arg;
+} sc_attempt_config_t;
+
+typedef enum { SC_PHASE_LOADING, SC_PHASE_RUNNING, SC_PHASE_ENDING, SC_PHASE_ENDED, SC_PHASE_FINISHED,
+               SC_PHASE_DOWN } sc_phase_t;
+
+typedef struct sc_deferred { struct sc_deferred *next; bool no_more; sc_buf_t split; } sc_deferred_t;
+struct snapshot_work;
+
+struct sc_task {
+  sc_attempt_t *attempt;
+  sc_slot_t *slot;
+  const sc_chain_plan_t *plan;
+  uint32_t index, subtask;
+  char *name;                       /* "chain 2/4" */
+  sc_chain_t chain;
+  bool is_source;
+  sc_input_t *input;                /* no channels for a source */
+  uint32_t n_channels;
+  sc_keyed_t *keyed;                /* the head's window, or NULL */
+  sc_timers_t *timers;
+  sc_phase_t phase;
+  bool restored_finished;           /* all its operators were finished in the checkpoint */
+  bool closed;                      /* every sender has left */
+  sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
+  sc_deferred_t *deferred, **deferred_tail; /* splits behind that trigger */
+  bool asked_split, asked_finish;
+  uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
+  bool final_complete;
+  int64_t wake_at_ms;               /* sources: wall clock of the next poll */
+  struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
+  uint32_t works;                   /* asynchronous parts not yet told done */
+  int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
+  uint32_t stride;                  /* records between two looks at the clock */
+  sc_error_t error;                 /* scratch */
+};
+
+struct sc_slot {
+  sc_attempt_t *attempt;
+  uint32_t index;
+  sc_actor_t actor;
+  char name[16];
+  sc_mailbox_t mailbox;
+  void *host;
+  bool host_failed, down, flushed;
+  int64_t last_flush_ns;
+  sc_task_t **tasks;                /* in the order of the graph */
+  uint32_t n_tasks;
+};
+
+struct sc_attempt {
+  sc_attempt_config_t config;
+  sc_pool_t *pool;
+  sc_slot_t *slots;
+  sc_task_t *tasks;                 /* graph->n_tasks */
+  sc_channel_t **channels;
+  uint32_t n_channels;
+
+  uint32_t n_outputs;
+  sc_output_t **outputs;
+  atomic_bool canceled;
+  atomic_uint refs;                 /* slots that are not gone, and pool works */
+  pthread_mutex_t counters_lock;
+  struct sc_named_counter *counters;
+};
+
+typedef struct sc_named_counter { const sc_link_t *link; char *name; int64_t value; struct sc_named_counter *next; } sc_named_counter_t;
+
+/* ---- coordinator's face ---- */
+sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config);
+int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err);
+void sc_attempt_cancel(sc_attempt_t *a);
+void sc_attempt_destroy(sc_attempt_t *a);
+void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms);
+void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
+void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
+void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split); /* NULL: no more */
+void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
+/* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
+void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
+/* msgpack array: a map for each operator and subtask (metrics). */
+void sc_attempt_metrics(sc_attempt_t *a, sc_buf_t *out);
+
+/* ---- slots' and tasks' own ---- */
+extern const sc_actor_ops_t sc_slot_actor_ops;
+extern const sc_op_services_t sc_task_services;
+void sc_attempt_ref(sc_attempt_t *a);
+void sc_attempt_unref(sc_attempt_t *a);
+sc_report_t *sc_report_new(sc_attempt_t *a, sc_report_kind_t kind, uint32_t task);
+void sc_report_post(sc_attempt_t *a, sc_report_t *r);
+void sc_report_free(sc_report_t *r);
+
+/* One bounded step; true if something moved. */
+bool sc_task_step(sc_task_t *t);
+/* The slot has nothing to do: let out what is held back, flush. True if something began. */
+bool sc_task_idle(sc_task_t *t);
+int64_t sc_task_deadline_ms(const sc_task_t *t); /* wall clock; INT64_MAX */
+void sc_task_start(sc_task_t *t);   /* slot: create the operators, read state */
+void sc_task_fail(sc_task_t *t, sc_error_t *err);
+void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */
+/* task_snapshot.c */
+void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes);
+void sc_task_submit_ready(sc_task_t *t);
+void sc_task_aborted(sc_task_t *t, uint64_t id);
+void sc_task_drop_waiting(sc_task_t *t);
+
+#endif

@@ -1,0 +1,293 @@
+/*
+ * slot: the actor that runs an attempt's tasks of one thread, and the mail it gets.
+ * (Its structure stands in attempt.h.)
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/mem.h"
+#include "attempt.h"
+
+/* ---- mail from the coordinator ---- */
+
+typedef enum { TRIGGER, COMPLETE, ABORT, SPLIT, NO_MORE, FINISHED, LIST_SPLITS } tell_kind_t;
+
+typedef struct tell {
+  sc_mail_t mail;
+  tell_kind_t kind;
+  sc_task_t *task;
+  uint64_t id;
+  int64_t timestamp_ms;
+  sc_buf_t split;
+  uint32_t node;
+} tell_t;
+
+static void drop_tell(sc_mail_t *mail) {
+  sc_buf_free(&((tell_t *)mail)->split);
+  free(mail);
+}
+
+static void give_split(sc_task_t *t, bool no_more, sc_bytes_t split) {
+  sc_operator_t *op = t->chain.links[0].op;
+  if (!op)
+    return;
+  t->asked_split = false;
+  t->wake_at_ms = 0;
+  if (no_more) {
+    op->ops->no_more_splits(op);
+    return;
+  }
+  sc_error_t err = SC_ERROR_INIT;
+  if (op->ops->add_split(op, split, &err) < 0) {
+    sc_error_set_operator(&err, t->chain.links[0].label);
+    sc_task_fail(t, &err);
+  }
+  sc_error_clear(&err);
+}
+
+/* A split behind a trigger is looked at only after that checkpoint's start (DESIGN, "Mail"). */
+static void split_arrived(sc_task_t *t, bool no_more, sc_buf_t *split) {
+  if (t->trigger.id == 0) {
+    give_split(t, no_more, sc_buf_bytes(split));
+    return;
+  }
+  sc_deferred_t *d = sc_calloc(1, sizeof *d);
+  d->no_more = no_more;
+  d->split = *split;
+  *split = (sc_buf_t)SC_BUF_INIT;
+  *t->deferred_tail = d;
+  t->deferred_tail = &d->next;
+}
+
+static void give_deferred(sc_task_t *t) {
+  while (t->deferred && t->trigger.id == 0) {
+    sc_deferred_t *d = t->deferred;
+    t->deferred = d->next;
+    if (!t->deferred)
+      t->deferred_tail = &t->deferred;
+    give_split(t, d->no_more, sc_buf_bytes(&d->split));
+    sc_buf_free(&d->split);
+    free(d);
+  }
+}
+
+static void completed(sc_task_t *t, uint64_t id) {
+  if (t->first_ended_snapshot && id >= t->first_ended_snapshot)
+    t->final_complete = true;
+  for (uint32_t i = t->chain.n_links; i > 0; i--) {
+    sc_operator_t *op = t->chain.links[i - 1].op;
+    sc_error_t err = SC_ERROR_INIT;
+    if (op && op->ops->complete && op->ops->complete(op, id, &err) < 0) {
+      sc_error_set_operator(&err, t->chain.links[i - 1].label);
+      sc_task_fail(t, &err);
+    }
+    sc_error_clear(&err);
+  }
+}
+
+static void leave(sc_task_t *t) {
+  sc_input_receiver_gone(t->input);
+  for (uint32_t i = 0; i < t->chain.n_outputs; i++)
+    sc_output_close(t->chain.outputs[i]);
+  t->phase = SC_PHASE_FINISHED;
+}
+
+static void list_splits(sc_slot_t *s, uint32_t node) {
+  const sc_node_t *n = &s->attempt->config.graph->nodes[node];
+  sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SPLITS, node);
+  int rc = n->type->list_splits(n->data, sc_buf_bytes(&n->options), n->parallelism, s->host, &r->bytes, &r->error);
+  if (rc < 0) {
+    r->kind = SC_REPORT_FAILED;
+    r->task = UINT32_MAX;
+    sc_error_set_operator(&r->error, n->name);
+  }
+  sc_report_post(s->attempt, r);
+}
+
+static void run_tell(sc_mail_t *mail, void *owner) {
+  tell_t *m = (tell_t *)mail;
+  sc_task_t *t = m->task;
+  bool alive = t && (t->phase == SC_PHASE_RUNNING || t->phase == SC_PHASE_ENDING || t->phase == SC_PHASE_ENDED);
+  switch (m->kind) {
+    case LIST_SPLITS:
+      list_splits(owner, m->node);
+      break;
+    case TRIGGER:
+      if (alive && t->n_channels == 0)
+        t->trigger = (sc_barrier_t){m->id, m->timestamp_ms};
+      else if (alive)
+        sc_input_trigger(t->input, &(sc_barrier_t){m->id, m->timestamp_ms});
+      break;
+    case COMPLETE:
+      if (alive)
+        completed(t, m->id);
+      break;
+    case ABORT:
+      if (alive)
+        sc_task_aborted(t, m->id);
+      give_deferred(t);
+      break;
+    case SPLIT:
+    case NO_MORE:
+      split_arrived(t, m->kind == NO_MORE, &m->split);
+      break;
+    case FINISHED:
+      if (alive)
+        leave(t);
+      break;
+  }
+  drop_tell(mail);
+}
+
+static void tell(sc_attempt_t *a, const tell_t *what) {
+  tell_t *m = sc_malloc(sizeof *m);
+  *m = *what;
+  m->mail = (sc_mail_t){.run = run_tell, .drop = drop_tell};
+  sc_slot_t *slot = what->task ? what->task->slot : &a->slots[0];
+  sc_mailbox_post(&slot->mailbox, &m->mail);
+}
+
+void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms) {
+  tell(a, &(tell_t){.kind = TRIGGER, .task = &a->tasks[task], .id = id, .timestamp_ms = timestamp_ms});
+}
+
+void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id) {
+  tell(a, &(tell_t){.kind = COMPLETE, .task = &a->tasks[task], .id = id});
+}
+
+void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id) {
+  tell(a, &(tell_t){.kind = ABORT, .task = &a->tasks[task], .id = id});
+}
+
+void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split) {
+  tell_t m = {.kind = split ? SPLIT : NO_MORE, .task = &a->tasks[task]};
+  if (split)
+    sc_buf_put_bytes(&m.split, *split);
+  tell(a, &m);
+}
+
+void sc_attempt_finished(sc_attempt_t *a, uint32_t task) {
+  tell(a, &(tell_t){.kind = FINISHED, .task = &a->tasks[task]});
+}
+
+typedef struct list_work { sc_work_t work; sc_attempt_t *attempt; uint32_t node; } list_work_t;
+
+static void run_list(sc_work_t *work) {
+  list_work_t *w = (list_work_t *)work;
+  sc_slot_t nowhere = {.attempt = w->attempt};
+  list_splits(&nowhere, w->node);
+  sc_attempt_unref(w->attempt);
+  free(w);
+}
+
+void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node) {
+  if (!a->config.graph->nodes[node].type->in_pool) {
+    tell(a, &(tell_t){.kind = LIST_SPLITS, .node = node});
+    return;
+  }
+  list_work_t *w = sc_calloc(1, sizeof *w);
+  *w = (list_work_t){.work = {.run = run_list}, .attempt = a, .node = node};
+  sc_attempt_ref(a);
+  sc_world_submit(a->config.world, &w->work);
+}
+
+/* ---- the actor ---- */
+
+static void slot_start(void *arg) {
+  sc_slot_t *s = arg;
+  const sc_host_ops_t *host = &s->attempt->config.host;
+  sc_error_t err = SC_ERROR_INIT;
+  if (host->create && host->create(host->arg, &s->host, &err) < 0) {
+    sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED, s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
+    sc_error_move(&r->error, &err);
+    sc_report_post(s->attempt, r);
+    s->host_failed = true;
+    return;
+  }
+  for (uint32_t i = 0; i < s->n_tasks; i++)
+    sc_task_start(s->tasks[i]);
+}
+
+static void take_down(sc_slot_t *s) {
+  for (uint32_t i = 0; i < s->n_tasks; i++)
+    sc_task_down(s->tasks[i]);
+  if (s->host && s->attempt->config.host.destroy)
+    s->attempt->config.host.destroy(s->host);
+  s->host = NULL;
+  sc_mailbox_close(&s->mailbox); /* last: what is dropped from here on finds no operator in use */
+  s->down = true;
+  sc_report_post(s->attempt, sc_report_new(s->attempt, SC_REPORT_SLOT_GONE, s->index));
+  sc_attempt_unref(s->attempt);
+}
+
+static bool step_tasks(sc_slot_t *s) {
+  bool moved = false;
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    sc_mailbox_run(&s->mailbox, s);
+    if (s->tasks[i]->phase != SC_PHASE_LOADING)
+      give_deferred(s->tasks[i]);
+    moved |= sc_task_step(s->tasks[i]);
+  }
+  return moved;
+}
+
+static bool idle_tasks(sc_slot_t *s) {
+  bool began = false;
+  for (uint32_t i = 0; i < s->n_tasks; i++)
+    began |= sc_task_idle(s->tasks[i]);
+  return began;
+}
+
+static void flush(sc_slot_t *s) {
+  for (uint32_t i = 0; i < s->n_tasks; i++)
+    for (uint32_t o = 0; o < s->tasks[i]->chain.n_outputs; o++)
+      sc_output_flush(s->tasks[i]->chain.outputs[o]);
+}
+
+/* When to look again though nobody wakes us, as a monotonic time. */
+static int64_t next_deadline(sc_slot_t *s, int64_t now_ns) {
+  int64_t at_ms = INT64_MAX;
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    int64_t d = sc_task_deadline_ms(s->tasks[i]);
+    at_ms = d < at_ms ? d : at_ms;
+  }
+  if (at_ms == INT64_MAX)
+    return SC_STEP_ON_WAKE;
+  int64_t in_ms = at_ms - sc_world_now_ms(s->attempt->config.world);
+  if (in_ms <= 0)
+    return SC_STEP_AGAIN;
+  return now_ns + (in_ms > 3600000 ? 3600000 : in_ms) * 1000000; /* a far one is looked at hourly */
+}
+
+static int64_t slot_step(void *arg) {
+  sc_slot_t *s = arg;
+  if (s->down)
+    return SC_STEP_ON_WAKE;
+  if (atomic_load(&s->attempt->canceled)) {
+    take_down(s);
+    return SC_STEP_ON_WAKE;
+  }
+  sc_mailbox_run(&s->mailbox, s);
+  if (s->host_failed)
+    return SC_STEP_ON_WAKE;
+  bool moved = step_tasks(s);
+  int64_t now_ns = sc_world_mono_ns(s->attempt->config.world);
+  if (moved) {
+    s->flushed = false;
+    if (now_ns - s->last_flush_ns > s->attempt->config.buffer_timeout_ms * 1000000) {
+      flush(s);
+      s->last_flush_ns = now_ns;
+    }
+    return SC_STEP_AGAIN;
+  }
+  if (!s->flushed) { /* before it sleeps it hands on what is half filled, and looks once more */
+    s->flushed = !idle_tasks(s);
+    flush(s);
+    s->last_flush_ns = now_ns;
+    return SC_STEP_AGAIN;
+  }
+  s->flushed = false;
+  return next_deadline(s, now_ns);
+}
+
+const sc_actor_ops_t sc_slot_actor_ops = {.start = slot_start, .step = slot_step};
