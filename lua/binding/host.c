@@ -1,0 +1,200 @@
+#include "host.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../core/base/mem.h"
+#include "codec.h"
+
+typedef struct name_entry {
+  char *text;  /* the name's bytes */
+  size_t len;  /* how many */
+  int ref;     /* its Lua string in the registry */
+} name_entry_t;
+
+struct lsc_host {
+  lua_State *L;        /* main thread */
+  int root;            /* registry reference of the root table */
+  name_entry_t *names; /* field names that were asked for */
+  uint32_t n_names;    /* how many */
+};
+
+/* What load_root needs; it runs protected. */
+typedef struct load_args {
+  const char *text;        /* blob or source */
+  size_t n;                /* its length */
+  const char *path;        /* package.path, or NULL */
+  const char *cpath;       /* package.cpath, or NULL */
+  lua_CFunction open_core; /* module "streamckpt.core", or NULL */
+  bool source;             /* text is Lua source */
+  lsc_host_t *host;
+} load_args_t;
+
+static int add_traceback(lua_State *L) {
+  if (lua_type(L, 1) != LUA_TSTRING)
+    luaL_tolstring(L, 1, NULL);
+  luaL_traceback(L, L, lua_tostring(L, -1), 1);
+  return 1;
+}
+
+/* The error object at the top of L becomes err. lua_tostring would convert a number in place, which
+ * allocates and so may raise: only strings are read. */
+static int take_error(lua_State *L, int status, sc_error_t *err) {
+  bool text = lua_type(L, -1) == LUA_TSTRING;
+  int rc = status == LUA_ERRMEM
+               ? sc_fail(err, SC_ELIMIT, "not enough memory for Lua")
+               : sc_fail(err, SC_EUSER, "%s", text ? lua_tostring(L, -1)
+                                                   : "an error whose object has no text was raised");
+  lua_pop(L, 1);
+  return rc;
+}
+
+static int protect(lua_State *L, lua_CFunction f, void *arg, int nresults, lua_CFunction handler,
+                   sc_error_t *err) {
+  if (!lua_checkstack(L, nresults + 4))
+    return sc_fail(err, SC_ELIMIT, "the stack of the Lua state is full");
+  int base = lua_gettop(L);
+  if (handler)
+    lua_pushcfunction(L, handler);
+  lua_pushcfunction(L, f);
+  lua_pushlightuserdata(L, arg);
+  int status = lua_pcall(L, 1, nresults, handler ? base + 1 : 0);
+  if (handler)
+    lua_remove(L, base + 1);
+  return status == LUA_OK ? 0 : take_error(L, status, err);
+}
+
+int lsc_protect(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error_t *err) {
+  return protect(L, f, arg, nresults, NULL, err);
+}
+
+int lsc_protect_traced(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error_t *err) {
+  return protect(L, f, arg, nresults, add_traceback, err);
+}
+
+static void set_package_field(lua_State *L, const char *field, const char *value) {
+  if (value) {
+    lua_pushstring(L, value);
+    lua_setfield(L, -2, field);
+  }
+}
+
+static int load_root(lua_State *L) {
+  load_args_t *args = lua_touserdata(L, 1);
+  luaL_openlibs(L);
+  lsc_codec_open(L);
+  lua_getglobal(L, "package");
+  set_package_field(L, "path", args->path);
+  set_package_field(L, "cpath", args->cpath);
+  if (args->open_core) {
+    lua_getfield(L, -1, "preload");
+    lua_pushcfunction(L, args->open_core);
+    lua_setfield(L, -2, "streamckpt.core");
+  }
+  if (args->source) {
+    if (luaL_loadbufferx(L, args->text, args->n, "=source", "t") != LUA_OK)
+      return lua_error(L);
+    lua_call(L, 0, 1);
+  } else {
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "streamckpt.slot");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "load");
+    lua_pushlstring(L, args->text, args->n);
+    lua_call(L, 1, 1);
+  }
+  if (!lua_istable(L, -1))
+    return luaL_error(L, "the functions of the job did not load: a %s came instead of a table",
+                      luaL_typename(L, -1));
+  args->host->root = luaL_ref(L, LUA_REGISTRYINDEX);
+  return 0;
+}
+
+static int host_create(load_args_t *args, lsc_host_t **out, sc_error_t *err) {
+  lsc_host_t *host = sc_calloc(1, sizeof *host);
+  host->root = LUA_NOREF;
+  host->L = luaL_newstate();
+  args->host = host;
+  int rc = host->L ? lsc_protect_traced(host->L, load_root, args, 0, err)
+                   : sc_fail(err, SC_ELIMIT, "not enough memory for a Lua state");
+  if (rc < 0) {
+    lsc_host_destroy(host);
+    return rc;
+  }
+  *out = host;
+  return 0;
+}
+
+int lsc_host_create(const char *blob, size_t n, const char *path, const char *cpath,
+                    lua_CFunction open_core, lsc_host_t **out, sc_error_t *err) {
+  load_args_t args = {blob, n, path, cpath, open_core, false, NULL};
+  return host_create(&args, out, err);
+}
+
+int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,
+                                lua_CFunction open_core, lsc_host_t **out, sc_error_t *err) {
+  load_args_t args = {source, n, path, cpath, open_core, true, NULL};
+  return host_create(&args, out, err);
+}
+
+void lsc_host_destroy(lsc_host_t *host) {
+  if (!host)
+    return;
+  if (host->L)
+    lua_close(host->L);
+  for (uint32_t i = 0; i < host->n_names; i++)
+    free(host->names[i].text);
+  free(host->names);
+  free(host);
+}
+
+lua_State *lsc_host_state(lsc_host_t *host) {
+  return host->L;
+}
+
+void lsc_host_push_spec(lsc_host_t *host, lua_State *L, int index) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->root);
+  lua_getfield(L, -1, "operators");
+  if (!lua_istable(L, -1))
+    luaL_error(L, "the job's root table has no operators");
+  if (lua_rawgeti(L, -1, index) != LUA_TTABLE)
+    luaL_error(L, "the job's root table has no operator %d", index);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+}
+
+typedef struct name_args {
+  lsc_host_t *host;
+  sc_bytes_t name;
+  int ref; /* out */
+} name_args_t;
+
+static int make_name(lua_State *L) {
+  name_args_t *args = lua_touserdata(L, 1);
+  lua_pushlstring(L, args->name.len ? (const char *)args->name.data : "", args->name.len);
+  args->ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  return 0;
+}
+
+int lsc_host_push_name(lsc_host_t *host, lua_State *L, sc_bytes_t name, sc_error_t *err) {
+  if (!lua_checkstack(L, 1))
+    return sc_fail(err, SC_ELIMIT, "the stack of the Lua state is full");
+  for (uint32_t i = 0; i < host->n_names; i++) {
+    const name_entry_t *e = &host->names[i];
+    if (sc_bytes_equal(sc_bytes(e->text, e->len), name)) {
+      lua_rawgeti(L, LUA_REGISTRYINDEX, e->ref);
+      return 0;
+    }
+  }
+  name_args_t args = {host, name, LUA_NOREF};
+  int rc = lsc_protect(host->L, make_name, &args, 0, err);
+  if (rc < 0)
+    return rc;
+  host->names = sc_realloc(host->names, (host->n_names + 1) * sizeof *host->names);
+  host->names[host->n_names++] =
+      (name_entry_t){sc_strndup((const char *)name.data, name.len), name.len, args.ref};
+  lua_rawgeti(L, LUA_REGISTRYINDEX, args.ref);
+  return 0;
+}

@@ -1,0 +1,75 @@
+#include "lua_value.h"
+
+#include "codec.h"
+
+static int value_encode(void *opaque, sc_buf_t *out, sc_error_t *err) {
+  const lsc_value_t *v = opaque;
+  return lsc_encode(v->from, -1, out, err);
+}
+
+static int value_field(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t *err) {
+  const lsc_value_t *v = opaque;
+  if (lua_type(v->from, -1) != LUA_TTABLE)
+    return 0;
+  int rc = lsc_host_push_name(v->host, v->from, name, err);
+  if (rc < 0)
+    return rc;
+  /* Raw, as encoding is: a field is the same whether the record has been encoded or not. */
+  if (lua_rawget(v->from, -2) != LUA_TNIL)
+    rc = lsc_encode(v->from, -1, out, err) < 0 ? SC_EVALUE : 1;
+  lua_pop(v->from, 1);
+  return rc;
+}
+
+const sc_opaque_ops_t lsc__value_ops = {value_encode, value_field};
+
+typedef struct decode_args {
+  sc_bytes_t bytes;
+  int rc;          /* out */
+  sc_error_t *err; /* out */
+} decode_args_t;
+
+static int decode(lua_State *L) {
+  decode_args_t *args = lua_touserdata(L, 1);
+  args->rc = lsc_decode(L, args->bytes, args->err);
+  return args->rc < 0 ? 0 : 1;
+}
+
+int lsc__value_push(lua_State *to, sc_bytes_t bytes, sc_error_t *err) {
+  decode_args_t args = {bytes, 0, err};
+  int rc = lsc_protect(to, decode, &args, 1, err);
+  if (rc < 0)
+    return rc;
+  if (args.rc < 0)
+    lua_pop(to, 1);
+  return args.rc < 0 ? args.rc : 0;
+}
+
+/* Move a copy of the top of `from` to `to`. A null inside containers is nil on its own, as it would
+ * be had it gone through bytes. */
+static int push_reference(lua_State *from, lua_State *to, sc_error_t *err) {
+  if (!lua_checkstack(from, 1) || !lua_checkstack(to, 1))
+    return sc_fail(err, SC_ELIMIT, "the stack of the Lua state is full");
+  if (lua_gettop(from) == 0)
+    return sc_fail(err, SC_EUSER, "the coroutine of the emitting function was resumed or closed by "
+                                  "another function");
+  if (lua_type(from, -1) == LUA_TLIGHTUSERDATA && !lua_touserdata(from, -1)) {
+    lua_pushnil(to);
+    return 0;
+  }
+  lua_pushvalue(from, -1);
+  lua_xmove(from, to, 1);
+  return 0;
+}
+
+int lsc__value_take(lsc_host_t *host, lua_State *to, const sc_item_t *item, sc_buf_t *scratch,
+                    sc_error_t *err) {
+  if (!item->opaque_ops)
+    return lsc__value_push(to, item->bytes, err);
+  const lsc_value_t *v = item->opaque;
+  if (item->opaque_ops == &lsc__value_ops && v->host == host)
+    return push_reference(v->from, to, err);
+  sc_buf_clear(scratch);
+  int rc = item->opaque_ops->encode(item->opaque, scratch, err);
+  return rc < 0 ? rc : lsc__value_push(to, sc_buf_bytes(scratch), err);
+}
