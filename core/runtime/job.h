@@ -45,6 +45,8 @@ typedef struct sc_job_options {
   bool fallback_older;
   sc_log_level_t log_level;       /* to stderr */
   const char *log_file;           /* NULL: <dir>/<id>/log where there is a dir */
+  const char *const *warnings;    /* lines for the log at start; borrowed for the call */
+  uint32_t n_warnings;
   sc_host_ops_t host;
   void (*free_host_arg)(void *arg); /* host.arg, when the job is gone */
 } sc_job_options_t;
@@ -81,10 +83,11 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out);      /* sc_attempt_metrics; o
 void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out); /* msgpack array of a collect's rows */
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);
-/* An eventfd that is readable while there are events or the state has changed. The job's. */
+/* An eventfd that is readable while events wait for sc_job_events. The job's. */
 int sc_job_fd(sc_job_t *job);
-/* Make the fd unreadable until something new happens. */
-void sc_job_fd_clear(sc_job_t *job);
+/* Block until something is new (state, answer, event) or timeout_ms has passed (< 0: for ever).
+ * 1 something is new, 0 time is over, SC_ECANCELED: a signal came. One waiter at a time. */
+int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms);
 
 /* ---- coordinator's thread (engine.c) ---- */
 int64_t sc__job_step(sc_job_t *job);   /* due things; returns the next deadline, monotonic ns */

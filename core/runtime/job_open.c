@@ -227,11 +227,14 @@ static int reserve_numbers(sc_job_t *job, sc_error_t *err) {
 
 /* Connectors that promise less than the job: one sentence each at start (DESIGN section 6). */
 static void name_weak_connectors(sc_job_t *job) {
+  for (uint32_t i = 0; i < job->options.n_warnings; i++)
+    sc__job_log(job, SC_LOG_WARN, 0, NULL, "%s", job->options.warnings[i]);
+  job->options.n_warnings = 0;
   if (job->options.checkpoint.interval_ms <= 0)
     return;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (n->type->is_source && !n->type->replayable)
+    if (n->type->is_source && !(n->type->replayable && sc_value_field_bool(sc_buf_bytes(&n->options), "replayable", true)))
       sc__job_log(job, SC_LOG_WARN, 0, n->name, "cannot be read again: after a failure records of it are lost");
     if (!n->type->is_source && !n->type->exactly_once)
       sc__job_log(job, SC_LOG_WARN, 0, n->name, "writes at once: after a failure some of its output comes twice");

@@ -25,7 +25,8 @@ typedef struct sc_answer { struct sc_answer *next; uint64_t ticket, request, id;
 
 typedef struct sc_view {      /* what other threads see; under lock */
   pthread_mutex_t lock;
-  int fd;                     /* eventfd */
+  int fd;                     /* eventfd: events wait */
+  int news_fd;                /* eventfd: something is new for sc_job_wait_news */
   sc_job_state_t state;
   uint64_t attempt, restarts, last_checkpoint;
   char *error, *restored_path;

@@ -1,5 +1,6 @@
 /* job_view: what other threads see of a job, under one lock, and the eventfd that tells of news. */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,6 +21,7 @@ void sc__view_init(sc_job_t *job) {
   sc_view_t *v = &job->view;
   pthread_mutex_init(&v->lock, NULL);
   v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->statistics = sc_statistics_create(0, job->graph->n_tasks);
   v->rows_tail = &v->rows;
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
@@ -55,14 +57,28 @@ void sc__view_fini(sc_job_t *job) {
   free(v->restored_path);
   if (v->fd >= 0)
     close(v->fd);
+  if (v->news_fd >= 0)
+    close(v->news_fd);
   pthread_mutex_destroy(&v->lock);
+}
+
+static void raise_fd(int fd) {
+  uint64_t one = 1;
+  ssize_t n = write(fd, &one, sizeof one);
+  (void)n; /* a full counter is as good as one more */
+}
+
+static void lower_fd(int fd) {
+  uint64_t n;
+  ssize_t got = read(fd, &n, sizeof n);
+  (void)got; /* nothing there is fine */
 }
 
 /* With the lock held: something is new. */
 static void tell(sc_view_t *v) {
-  uint64_t one = 1;
-  ssize_t n = write(v->fd, &one, sizeof one);
-  (void)n; /* a full counter is as good as one more */
+  if (v->n_events)
+    raise_fd(v->fd);
+  raise_fd(v->news_fd);
 }
 
 static void begin_event(sc_view_t *v, const char *type, uint32_t more) {
@@ -330,13 +346,18 @@ void sc_job_events(sc_job_t *job, sc_buf_t *out) {
   sc_buf_put_bytes(out, sc_buf_bytes(&job->view.events));
   job->view.n_events = 0;
   sc_buf_clear(&job->view.events);
+  lower_fd(job->view.fd);
   sc__view_unlock(job);
 }
 
 int sc_job_fd(sc_job_t *job) { return job->view.fd; }
 
-void sc_job_fd_clear(sc_job_t *job) {
-  uint64_t n;
-  ssize_t got = read(job->view.fd, &n, sizeof n);
-  (void)got; /* nothing there is fine */
+int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms) {
+  struct pollfd p = {.fd = job->view.news_fd, .events = POLLIN};
+  int rc = poll(&p, 1, timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms);
+  if (rc < 0)
+    return SC_ECANCELED;
+  if (rc > 0)
+    lower_fd(job->view.news_fd);
+  return rc > 0;
 }
