@@ -2,7 +2,7 @@
  * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
- * null, array_metatable: what the codec knows nil and arrays by.
+ * null: what stands for nil inside containers. array(t): marks t as an array, returns it.
  *
  * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
@@ -95,15 +95,21 @@ static int core_start(lua_State *L) {
   return 1;
 }
 
+static int core_array(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  lsc_array_metatable(L);
+  lua_setmetatable(L, 1);
+  return 1;
+}
+
 int luaopen_streamckpt_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"start", core_start}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"start", core_start}, {"array", core_array}, {NULL, NULL}};
   lsc_codec_open(L);
   lsc_job_open(L);
   lsc_plan_open(L);
   luaL_newlib(L, functions);
   lsc_push_null(L);
   lua_setfield(L, -2, "null");
-  lsc_array_metatable(L);
-  lua_setfield(L, -2, "array_metatable");
   return 1;
 }
