@@ -34,7 +34,7 @@ bool lsc_is_array(lua_State *L, int index) {
 }
 
 /* Decoding. Names of fields go to lua_pushlstring as they are: a cache from their bytes to strings
- * that Lua has already was no faster (measured), since Lua's own look-up is one of the same kind. */
+ * that Lua has already was no faster (measured), being a look-up of the same kind as Lua's own. */
 
 typedef struct decoder {
   lua_State *L;
