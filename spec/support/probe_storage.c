@@ -290,8 +290,8 @@ static int storage_unlock(lua_State *L) {
   return 0;
 }
 
-/* storage_publish(s, path, pieces, abandon) -> length, checksum; every piece is written even after an
- * error, as a careless caller would. */
+/* storage_publish(s, path, pieces, abandon) -> length, checksum; every piece is written even after
+ * an error, as a careless caller would. */
 static int publish(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   sc_publish_t *p;

@@ -51,7 +51,8 @@ describe("job_dir", function()
 
   -- Every file below the job's folder, sorted.
   local function files()
-    local p = io.popen(("cd %s/visits && find . -type f | sed 's,^./,,' | LC_ALL=C sort"):format(dir))
+    local find = "cd %s/visits && find . -type f | sed 's,^./,,' | LC_ALL=C sort"
+    local p = io.popen(find:format(dir))
     local out = {}
     for line in p:lines() do
       if line ~= "lock" and line ~= "ids" then out[#out + 1] = line end
@@ -306,6 +307,14 @@ describe("job_dir", function()
       assert(tmp.read("visits/lock"))
     end)
 
+    it("leaves a file alone that has a checkpoint's name, and sweeps beside it", function()
+      tmp.write("visits/chk-9", "x")
+      probe.job_prepare(job, 7)
+      assert.equal(0, probe.job_sweep(job))
+      assert.same({ "chk-9" }, files())
+      assert.same({ "chk-9" }, folders())
+    end)
+
     it("keeps what a valid metadata lists in an older folder", function()
       checkpoint(3, { "done", "other", "sub/deep" })
       checkpoint(9, { "a" }, { { "chk-3", "done" }, { "chk-3", "sub/deep" } })
@@ -314,7 +323,7 @@ describe("job_dir", function()
       assert.same({ "chk-3/done", "chk-3/sub/deep", "chk-9/_metadata", "chk-9/a" }, files())
     end)
 
-    it("keeps a damaged checkpoint, and all older folders, since it may list files there", function()
+    it("keeps a damaged checkpoint and all older folders: it may list files there", function()
       probe.job_prepare(job, 3)
       tmp.write("visits/chk-3/done", "x")
       checkpoint(5, { "a" })

@@ -226,7 +226,8 @@ describe("keyed_file", function()
   it("checks the handle's offsets", function()
     local h = write(0, 127, rows)
     local right = h.offsets[4]
-    for _, wrong in ipairs { right + 1, right - 1, h.length, h.length - 3, h.length + 100, 1 << 62 } do
+    local beyond = { h.length - 3, h.length, h.length + 1, 1 << 62 }
+    for _, wrong in ipairs { right + 1, right - 1, table.unpack(beyond) } do
       h.offsets[4] = wrong
       local got, _, code = probe.keyed_read(s, dir, h)
       assert.is_nil(got)

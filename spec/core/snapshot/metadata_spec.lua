@@ -24,7 +24,8 @@ local function example(id)
         } },
       { uid = "op", name = "op", parallelism = 2, max_parallelism = 8,
         subtasks = {
-          { ["end"] = 0, watermark = -5, forwarded = -6, idle = true, handles = { keyed("a", 0, 3) } },
+          { ["end"] = 0, watermark = -5, forwarded = -6, idle = true,
+            handles = { keyed("a", 0, 3) } },
           { ["end"] = 1, watermark = MIN, forwarded = MIN, idle = false,
             handles = { keyed("b/c", 4, 7), { kind = 2, lists = "" } } },
         } },
@@ -118,7 +119,8 @@ describe("metadata", function()
       keyed_handle { file = "\xa4/etc" }, keyed_handle { file = "\xa5../../" },
       keyed_handle { file = "\xa4a/.." }, keyed_handle { offsets = "\x91\0" },
       keyed_handle { offsets = "\x92\0\xff" }, keyed_handle { last = "" },
-      keyed_handle { first = "\2" }, keyed_handle { length = "\xff" }, keyed_handle { states = "\1" },
+      keyed_handle { first = "\2" }, keyed_handle { length = "\xff" },
+      keyed_handle { states = "\1" },
       keyed_handle { states = "\x91\1" }, keyed_handle { checksum = "" },
       keyed_handle { last = "\xcd\x80\0" },
     }
@@ -137,7 +139,8 @@ describe("metadata", function()
     local bytes = probe.metadata_encode(example())
     for _ = 1, 3000 do
       local at = math.random(17, #bytes - 8)
-      local body = bytes:sub(17, at - 1) .. string.char(math.random(0, 255)) .. bytes:sub(at + 1, -9)
+      local byte = string.char(math.random(0, 255))
+      local body = bytes:sub(17, at - 1) .. byte .. bytes:sub(at + 1, -9)
       local m, _, code = probe.metadata_decode(wrap(body))
       assert.is_true(m ~= nil or code == "ECORRUPT", "seed " .. seed)
     end
@@ -162,7 +165,7 @@ describe("metadata", function()
     assert.is_true(log:find("rename ", 1, true) < log:find("sync_dir ", 1, true))
   end)
 
-  it("321. killed at any byte of the write, the previous one stays or the new one is whole", function()
+  it("321. killed at any byte: the previous one stays or the new one is whole", function()
     assert.equal(0, probe.metadata_write(s, dir, example(1)))
     local size = #probe.metadata_encode(example(2))
     for n = 0, size do

@@ -8,7 +8,8 @@ local function with_lists(subtasks)
   local op = { uid = "op", subtasks = {} }
   for i = 1, subtasks.n or #subtasks do
     local lists = subtasks[i]
-    op.subtasks[i] = { handles = lists and { { kind = 2, lists = probe.lists_encode(lists) } } or {} }
+    local handles = lists and { { kind = 2, lists = probe.lists_encode(lists) } }
+    op.subtasks[i] = { handles = handles or {} }
   end
   return op
 end
@@ -174,7 +175,8 @@ describe("redistribute: list states", function()
   end)
 
   it("refuses damaged bytes, and a list in two modes", function()
-    for _, bytes in ipairs { "\x81", "\x90", "\x81\xa1s", "\x81\xa1s\x92\3\x90", "\x81\xa1s\x92\0\x92\1",
+    for _, bytes in ipairs { "\x81", "\x90", "\x81\xa1s", "\x81\xa1s\x92\3\x90",
+                             "\x81\xa1s\x92\0\x92\1",
                              "\x81\1\x92\0\x90", "\x81\xa1s\x91\0", "\xdf\xff\xff\xff\xff" } do
       local op = { uid = "counts", subtasks = { { handles = { { kind = 2, lists = bytes } } } } }
       local plan, message, code = probe.redistribute(op, 2, 128)
@@ -195,7 +197,8 @@ local function with_keyed(parallelism, max, watermarks)
     local first = (i * max + parallelism - 1) // parallelism
     local last = ((i + 1) * max - 1) // parallelism
     op.subtasks[i + 1] = {
-      watermark = watermarks and watermarks[i + 1], forwarded = watermarks and watermarks[i + 1] - 1,
+      watermark = watermarks and watermarks[i + 1],
+      forwarded = watermarks and watermarks[i + 1] - 1,
       handles = { { kind = 1, file = "f" .. i, length = 100, first = first, last = last } } }
   end
   return op
@@ -249,7 +252,7 @@ describe("redistribute: keyed state", function()
     assert.same({}, plan[3].keyed)
   end)
 
-  it("244. another max_parallelism is refused with both numbers where there is keyed state", function()
+  it("244. keyed state and another max_parallelism: refused with both numbers", function()
     for _, max in ipairs { 256, 64 } do
       local plan, message, code = probe.redistribute(with_keyed(2, 128), 2, max)
       assert.is_nil(plan)
@@ -270,7 +273,8 @@ describe("redistribute: keyed state", function()
   end)
 
   it("247. parallelism above max_parallelism is refused with both numbers", function()
-    for _, op in ipairs { with_keyed(2, 4), { uid = "op", max_parallelism = 4, subtasks = { {} } } } do
+    local stateless = { uid = "op", max_parallelism = 4, subtasks = { {} } }
+    for _, op in ipairs { with_keyed(2, 4), stateless } do
       local plan, message, code = probe.redistribute(op, 5, 4)
       assert.is_nil(plan)
       assert.equal("ESTATE", code)
@@ -299,7 +303,7 @@ describe("redistribute: keyed files", function()
     return op
   end
 
-  it("241. keyed grow and shrink 4 -> 3 -> 7 -> 1 -> 4: every key once, in its owner only", function()
+  it("241. keyed grow and shrink 4, 3, 7, 1, 4: every key once, in its owner only", function()
     local all = {}
     for i = 0, 9999 do
       all[i + 1] = { group = i % 128, state = 0, key = ("%05d"):format(i), namespace = "",
@@ -337,7 +341,8 @@ end)
 
 describe("redistribute: watermarks and ends", function()
   local op = { max_parallelism = 8, subtasks = {
-    { watermark = 30, forwarded = 29, idle = true }, { watermark = 10, forwarded = 9, idle = false },
+    { watermark = 30, forwarded = 29, idle = true },
+    { watermark = 10, forwarded = 9, idle = false },
     { watermark = 20, forwarded = 5, idle = true } } }
 
   it("keeps each subtask's own where the parallelism is unchanged", function()

@@ -130,7 +130,8 @@ describe("storage", function()
 
     it("never hides a failed write from the commit", function()
       probe.storage_fault(s, "bytes", 70010)
-      local ok = probe.storage_publish(s, dir .. "/file", { ("x"):rep(70000), ("y"):rep(70000), "z" })
+      local pieces = { ("x"):rep(70000), ("y"):rep(70000), "z" }
+      local ok = probe.storage_publish(s, dir .. "/file", pieces)
       assert.is_nil(ok)
       assert.same({}, probe.storage_names(s, dir))
     end)
