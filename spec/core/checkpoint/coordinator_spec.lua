@@ -637,7 +637,9 @@ describe("coordinator: end of input", function()
       assert.same(running, find(round, "trigger").tasks)
       local ends = ends_at[id]
       if ends then job:event("end_of_data", ends) end
-      for _, task in ipairs(running) do job:ack(id, task, task == ends and "ended" or "running", 10 * id + task) end
+      for _, task in ipairs(running) do
+        job:ack(id, task, task == ends and "ended" or "running", 10 * id + task)
+      end
       local write = find(job:ack(id, 3), "write")
       for task in pairs(ended) do
         assert.equal("finished", write.snapshots[task + 1]["end"])
@@ -712,7 +714,9 @@ describe("coordinator: end of input", function()
   it("306. all finished at restore", function()
     local job = Job.new { interval = 100 }
     job:start()
-    for task = 0, 2 do probe.coordinator_restored_finished(job.c, { task = task, ["end"] = "finished" }) end
+    for task = 0, 2 do
+      probe.coordinator_restored_finished(job.c, { task = task, ["end"] = "finished" })
+    end
     for task = 0, 2 do assert.equal("", list(job:event("end_of_data", task))) end
     for task = 0, 2 do assert.equal("finished 0", list(job:event("finish_request", task))) end
     assert.equal("", list(job:at(1000), "prepare"))
