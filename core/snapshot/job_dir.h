@@ -2,8 +2,8 @@
  * job_dir: what lies in a job's folder, DIR/JOB-ID/.
  *
  *   lock         held with flock while the job runs; the pid as text
- *   ids          "checkpoint N\nattempt M\n": the highest id that may have been used, and the highest
- *                attempt that was begun; published and synced before either is used
+ *   ids          "checkpoint N\nattempt M\n": the highest id that may have been used, and the
+ *                highest attempt that was begun; published and synced before either is used
  *   chk-N/       a checkpoint: _metadata (last) and its private files
  *   shared/ taskowned/ log*     never touched here
  *
@@ -47,13 +47,14 @@ int sc_job_dir_prepare(sc_job_dir_t *d, uint64_t id, sc_error_t *err);
  * Absent: 0. What stays for an error is swept at the next start. */
 int sc_job_dir_delete(sc_job_dir_t *d, uint64_t id, sc_error_t *err);
 /* Delete the files of a snapshot that came too late for checkpoint id. */
-int sc_job_dir_discard(sc_job_dir_t *d, uint64_t id, const sc_task_snapshot_t *snap, sc_error_t *err);
+int sc_job_dir_discard(sc_job_dir_t *d, uint64_t id, const sc_task_snapshot_t *snap,
+                       sc_error_t *err);
 
 /* ---- what is there ---- */
 
 typedef enum {
   SC_FOUND_NOTHING, /* no _metadata: not a checkpoint, only a folder of that name */
-  SC_FOUND_DAMAGED, /* there is one, but it or a file that it lists is damaged, too new, unreadable */
+  SC_FOUND_DAMAGED, /* it, or a file that it lists, is damaged, too new, or cannot be read */
   SC_FOUND_VALID
 } sc_found_state_t;
 
@@ -71,7 +72,8 @@ typedef struct sc_job_scan {
 
 /* Look at all chk-N of a job's folder; needs no lock. An absent folder holds none. With `files`,
  * the files that a _metadata lists must be there with their lengths, too. */
-int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **out, sc_error_t *err);
+int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **out,
+                sc_error_t *err);
 void sc_job_scan_destroy(sc_job_scan_t *scan); /* NULL is fine */
 
 #define SC_COMMITTED_NOTHING 0          /* no sink has committed anything */

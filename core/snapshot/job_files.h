@@ -21,7 +21,8 @@ bool sc__job_parse_name(const char *name, uint64_t *id);
 int sc__kept_create(sc_storage_t *s, const char *path, sc_kept_t **out, sc_error_t *err);
 void sc__kept_destroy(sc_kept_t *kept); /* NULL is fine */
 
-/* Remove what is not kept of chk-ID, and the folder if it is empty then. Counts files in *removed. */
+/* Remove what is not kept of chk-ID, and the folder if it is empty then. Adds the number of files
+ * to *removed (may be NULL). */
 int sc__job_remove_folder(sc_storage_t *s, const char *path, uint64_t id, const sc_kept_t *kept,
                           uint64_t *removed, sc_error_t *err);
 /* Remove what is not kept of the files that m lists, and folders that are empty then. */

@@ -28,7 +28,9 @@ static int by_id(const void *a, const void *b) {
 
 static void look_at(sc_storage_t *s, const char *job, bool files, sc_found_t *f) {
   char *dir = sc_format("%s/chk-%" PRIu64, job, f->id);
-  int rc = sc_metadata_read(s, dir, &f->metadata, &f->error);
+  /* A file of that name holds nothing, as an empty folder would. */
+  int rc = s->ops->kind(s, dir, NULL) == 1 ? SC_ENOTFOUND
+                                           : sc_metadata_read(s, dir, &f->metadata, &f->error);
   if (rc == SC_ENOTFOUND) {
     f->state = SC_FOUND_NOTHING;
     sc_error_clear(&f->error);
@@ -93,11 +95,11 @@ static int refuse_damaged(const sc_found_t *newest, const sc_found_t *valid, sc_
   if (err)
     sc_error_copy(err, &newest->error);
   if (!valid)
-    return sc_fail_cause(err, SC_ECORRUPT, "checkpoint %" PRIu64 ", the newest, is damaged, and there "
-                         "is no older valid one to go back to", newest->id);
-  return sc_fail_cause(err, SC_ECORRUPT, "checkpoint %" PRIu64 ", the newest, is damaged; going back "
-                       "to checkpoint %" PRIu64 " would emit again what sinks have committed since "
-                       "(fallback = \"older\" allows it)", newest->id, valid->id);
+    return sc_fail_cause(err, SC_ECORRUPT, "checkpoint %" PRIu64 ", the newest, is damaged, and "
+                         "there is no older valid one to go back to", newest->id);
+  return sc_fail_cause(err, SC_ECORRUPT, "checkpoint %" PRIu64 ", the newest, is damaged; going "
+                       "back to checkpoint %" PRIu64 " would emit again what sinks have committed "
+                       "since (fallback = \"older\" allows it)", newest->id, valid->id);
 }
 
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,

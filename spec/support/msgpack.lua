@@ -11,10 +11,10 @@ local function many(n, s, at)
 end
 
 local function pairs_of(n, s, at)
-  local out, k = {}, nil
+  local out = {}
   for _ = 1, n do
-    k, at = read(s, at)
-    out[k], at = read(s, at)
+    local key, after = read(s, at)
+    out[key], at = read(s, after)
   end
   return out, at
 end
