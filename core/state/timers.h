@@ -31,7 +31,7 @@ typedef struct sc_timer {
   sc_time_domain_t domain; /* which clock fires it */
   int64_t time;          /* ms */
   uint16_t group;        /* of the key */
-  sc_bytes_t key;        /* key bytes; borrowed until the next call */
+  sc_bytes_t key;        /* key bytes; of a popped one borrowed until the next pop */
   sc_bytes_t name_space; /* of the window or the user; borrowed likewise */
 } sc_timer_t;
 
