@@ -15,7 +15,8 @@ describe("heap backend over random histories", function()
     math.randomseed(seed)
     local h = probe.heap_new("random", 0, 3)
     return {
-      seed = seed, h = h, v = probe.heap_declare(h, "v", VALUE), m = probe.heap_declare(h, "m", MAP),
+      seed = seed, h = h,
+      v = probe.heap_declare(h, "v", VALUE), m = probe.heap_declare(h, "m", MAP),
       values = {}, maps = {},     -- the model: "key|namespace" -> value, or map key -> value
       cuts = {},                  -- { id, rows, snap } in order; snap once ready handed it out
       iterators = {}, id = 0, files = 0,
@@ -44,14 +45,13 @@ describe("heap backend over random histories", function()
   end
 
   local function file_rows(handle)
-    local rows, order = {}, {}
+    local rows = {}
     for _, r in ipairs((probe.heap_rows(handle, dir))) do
-      local name = r.state .. SEP .. r.key .. SEP .. r.space .. (r.map_key and SEP .. r.map_key or "")
+      local name = table.concat({ r.state, r.key, r.space, r.map_key }, SEP)
       assert.is_nil(rows[name])
       rows[name] = r.value
-      order[#order + 1] = r
     end
-    return rows, order
+    return rows
   end
 
   local function sorted_entries(map, from)
@@ -108,7 +108,8 @@ describe("heap backend over random histories", function()
   function ops.map_get(run)
     local g, k, s, at = pick()
     local mk = map_key()
-    assert.equal((run.maps[at] or {})[mk], probe.heap_map_get(run.h, run.m, g, k, s, mk), fail_text(run))
+    local expected = (run.maps[at] or {})[mk]
+    assert.equal(expected, probe.heap_map_get(run.h, run.m, g, k, s, mk), fail_text(run))
   end
 
   function ops.map_first(run)
@@ -166,7 +167,7 @@ describe("heap backend over random histories", function()
     if not cut or not cut.snap then return end
     run.files = run.files + 1
     local handle = assert(probe.heap_write(run.h, cut.snap, dir, run.seed .. "-" .. run.files))
-    assert.same(cut.rows, (file_rows(handle)), fail_text(run))
+    assert.same(cut.rows, file_rows(handle), fail_text(run))
     cut.written = true
   end
 
@@ -189,8 +190,10 @@ describe("heap backend over random histories", function()
     probe.heap_step(run.h, math.random(1, 6))
   end
 
-  local weights = { put = 6, clear = 2, get = 4, map_put = 8, map_remove = 3, map_get = 4, map_first = 2,
-                    iterate = 1, next = 3, freeze = 2, ready = 2, write = 1, done = 1, abort = 1, step = 4 }
+  local weights = {
+    put = 6, clear = 2, get = 4, map_put = 8, map_remove = 3, map_get = 4, map_first = 2,
+    iterate = 1, next = 3, freeze = 2, ready = 2, write = 1, done = 1, abort = 1, step = 4,
+  }
   local deck = {}
   do
     local names = {}
@@ -252,8 +255,9 @@ describe("heap backend over random histories", function()
     local whole = probe.heap_new("random", 0, 3)
     for _, part in ipairs(rows) do assert(probe.heap_load(whole, dir, part, 0, 3)) end
     probe.heap_freeze(whole, 1)
-    local again = assert(probe.heap_write(whole, probe.heap_ready(whole), dir, run.seed .. "-again"))
-    assert.same((file_rows(handle)), (file_rows(again)), fail_text(run))
+    local last = probe.heap_ready(whole)
+    local again = assert(probe.heap_write(whole, last, dir, run.seed .. "-again"))
+    assert.same(file_rows(handle), file_rows(again), fail_text(run))
   end
 
   it("agrees with the model", function()

@@ -54,7 +54,7 @@ describe("table", function()
     assert.equal(1, select(2, probe.table_size(t)))
   end)
 
-  it("is scanned to the end while each entry found is removed, also in the midst of growing", function()
+  it("is scanned to the end while each entry found is removed, also while growing", function()
     for n = 1, 70 do
       local t, expected = probe.table_new(), {}
       for i = 1, n do

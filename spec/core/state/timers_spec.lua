@@ -45,14 +45,15 @@ describe("timers", function()
     assert.same({}, advance(10))
   end)
 
-  it("orders negative times before others, and fires equal times by group, then by bytes", function()
+  it("orders negative times first, and fires equal times by group, then by bytes", function()
     for _, time in ipairs { 0, -1, math.mininteger, math.maxinteger, 1 } do register(time, "a") end
     register(1, "k2")
     register(1, "k1", "z")
     register(1, "k1", "b")
     register(1, "b")
-    assert.same({ ("%d a "):format(math.mininteger), "-1 a ", "0 a ", "1 k1 b", "1 k1 z", "1 a ", "1 b ",
-                  "1 k2 ", ("%d a "):format(math.maxinteger) }, advance(math.maxinteger))
+    local first, last = ("%d a "):format(math.mininteger), ("%d a "):format(math.maxinteger)
+    assert.same({ first, "-1 a ", "0 a ", "1 k1 b", "1 k1 z", "1 a ", "1 b ", "1 k2 ", last },
+                advance(math.maxinteger))
   end)
 
   it("069. keys and namespaces isolated", function()
@@ -318,7 +319,8 @@ describe("timers", function()
         for _ in pairs(model) do n = n + 1 end
         assert.equal(n, probe.timers_count(t, EVENT), "seed " .. seed)
         local first = pending(math.maxinteger)[1]
-        assert.equal(first and math.tointeger(first:match("^(%S+)")), probe.timers_next(t, EVENT), "seed " .. seed)
+        first = first and math.tointeger(first:match("^%S+"))
+        assert.equal(first, probe.timers_next(t, EVENT), "seed " .. seed)
       end
     end
   end)
