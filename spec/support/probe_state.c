@@ -188,7 +188,7 @@ static int table_map_remove(lua_State *L) {
   return 1;
 }
 
-/* Remove entries in the order of a scan, at most n (argument 2): their keys, and is the scan over? */
+/* Remove entries in the order of a scan, at most n (argument 2): keys, and is it over? */
 static int table_drain(lua_State *L) {
   sc_table_t *t = box(L, 1, TABLE);
   lua_Integer most = luaL_optinteger(L, 2, LUA_MAXINTEGER), n = 0;

@@ -148,6 +148,25 @@ describe("heap backend", function()
       end
     end)
 
+    it("brings a cleared map home before its first new entry", function()
+      for _, already in ipairs { false, true } do -- the delta also holds an entry of its own
+        local h, _, m = window()
+        probe.heap_map_put(h, m, 0, "k", "", "old", "1")
+        probe.heap_freeze(h, 1)
+        probe.heap_clear(h, m, 0, "k", "")
+        if already then probe.heap_map_put(h, m, 0, "k", "", "newer", "2") end
+        probe.heap_abort(h, 1) -- from here on writes go home
+        probe.heap_map_put(h, m, 0, "k", "", "new", "3")
+        for _ = 1, 2 do
+          assert.is_nil(probe.heap_map_get(h, m, 0, "k", "", "old"))
+          assert.equal("3", probe.heap_map_get(h, m, 0, "k", "", "new"))
+          assert.equal(already and "2" or nil, probe.heap_map_get(h, m, 0, "k", "", "newer"))
+          drain(h)
+        end
+        assert.equal(already and 2 or 1, (probe.heap_usage(h)))
+      end
+    end)
+
     it("may be emptied by the keys that its iterator hands out", function()
       for _, overlay in ipairs { false, true } do
         local h, _, m = window()

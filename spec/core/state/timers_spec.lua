@@ -121,7 +121,7 @@ describe("timers", function()
     assert.is_nil(probe.timers_next(t, EVENT))
   end)
 
-  it("puts off what is registered behind the timer being fired, and nothing that was there", function()
+  it("puts off what is registered behind the fired timer, nothing that was there", function()
     register(10, "k1", "a")
     register(10, "k1", "c")
     local fired = advance(10, EVENT, function(_, key, space)
