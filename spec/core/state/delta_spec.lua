@@ -68,7 +68,8 @@ describe("delta", function()
         assert.same({ "unknown" }, { probe.delta_map_get(d, 0, 0, "m", "", k) })
       end
     end
-    assert.equal("map_clear m\nmap_put m k1 w\nmap_put m k2 w\nmap_put m k3 w\n", table.concat(lines))
+    local expected = "map_clear m\nmap_put m k1 w\nmap_put m k2 w\nmap_put m k3 w\n"
+    assert.equal(expected, table.concat(lines))
   end)
 
   it("folds nothing more than its budget", function()
