@@ -82,13 +82,12 @@ describe("values_source", function()
   end)
 
   it("refuses damaged states", function()
-    for _, lists in ipairs { "", "\x81", pack.encode { splits = { 0, { { } } } } } do
-      local ok, _, code = new({ 1 }):restore(lists)
-      if lists ~= "" then
-        assert.is_nil(ok)
-        assert.is_truthy(code == "ECORRUPT" or code == "ESTATE")
-      end
-    end
+    local ok, _, code = new({ 1 }):restore("\x81")
+    assert.is_nil(ok)
+    assert.equal("ECORRUPT", code)
+    ok, _, code = new({ 1 }):restore(pack.encode { splits = { 0, { {} } } })
+    assert.is_nil(ok)
+    assert.equal("ESTATE", code)
   end)
 
   it("refuses bad options by name", function()
