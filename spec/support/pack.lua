@@ -68,10 +68,12 @@ local function decode_array(s, at, n)
 end
 
 local function decode_map(s, at, n)
-  local t, k = {}, nil
+  local t = {}
   for _ = 1, n do
+    local k, v
     k, at = decode(s, at)
-    t[k], at = decode(s, at)
+    v, at = decode(s, at)
+    t[k] = v
   end
   return t, at
 end
