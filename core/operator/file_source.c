@@ -156,7 +156,7 @@ static int open_split(file_source_t *s, sc_error_t *err) {
   s->at_end = false;
   sc_buf_clear(&s->buffer);
   if (split->offset == 0)
-    return 0; /* a pipe has no size, and needs none */
+    return 0;
   int64_t size = storage->ops->size(s->file, err);
   if (size < 0)
     return (int)size;
