@@ -735,6 +735,64 @@ describe("coordinator: end of input", function()
     assert.is_false(write.final)
   end)
 
+  it("keeps the newest final snapshot of a task when copies of an older one complete later", function()
+    local job = manual({ max_concurrent = 3 })
+    job:request()
+    for task = 0, 2 do job:ack(1, task, task == S and "ended" or "running", 10) end
+    job:event("written", 1, true)
+    job:request()
+    job:ack(2, S, "ended", 20)
+    job:event("finish_request", S)
+    job:request() -- 3 lists what 1 had
+    job:ack(2, M)
+    job:ack(2, K)
+    job:event("written", 2, true)
+    job:ack(3, M)
+    assert.equal(10, find(job:ack(3, K), "write").snapshots[1].bytes)
+    job:event("written", 3, true)
+    job:request()
+    job:ack(4, M)
+    assert.equal(20, find(job:ack(4, K), "write").snapshots[1].bytes)
+  end)
+
+  it("does not try a final checkpoint that could not be taken", function()
+    local job = Job.new { interval = 5000 }
+    job:start()
+    job:event("finish_request", S)
+    assert.equal("", list(end_all(job)))
+    assert.equal(5000, probe.coordinator_deadline(job.c))
+    assert.equal("", list(job:at(20000), "prepare", "answer", "fail_job"))
+  end)
+
+  it("takes the final one beside others that were begun before, but not two of them", function()
+    local job = Job.new { interval = 100, max_concurrent = 3 }
+    job:start()
+    job:at(100)
+    assert.equal("prepare 2 trigger 2", list(end_all(job)))
+    assert.equal("", list(job:event("tick")))
+    assert.equal("write 2 complete 2 abort 1", list(job:complete(2, "ended")))
+  end)
+
+  it("takes a final one at once in a new attempt, whatever failed in the last", function()
+    local job = Job.new { interval = 60000 }
+    job:start()
+    end_all(job)
+    job:event("decline", 1, K, "declined")
+    job:event("stop", "task_failed", K)
+    job:start()
+    assert.equal("prepare 2 trigger 2", list(end_all(job)))
+  end)
+
+  it("tells nobody that it may leave after the stop", function()
+    local job = manual { max_concurrent = 2 }
+    job:request()
+    job:request()
+    job:ack_all(1)
+    job:event("finish_request", S)
+    assert.equal("abort 2 answer 2", list(job:event("stop", "stopped")))
+    assert.equal("answer 1", list(job:event("written", 1, true)))
+  end)
+
   it("a new attempt begins with all tasks running", function()
     local job = Job.new { interval = 100 }
     job:start()
