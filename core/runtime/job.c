@@ -135,10 +135,6 @@ static void start_coordinating(sc_job_t *job) {
   job->coordinating = true;
   sc_coordinator_start(job->coordinator, sc__job_now(job), sc__job_mono(job), &topology);
   for (uint32_t i = 0; i < g->n_tasks; i++) {
-    uint32_t subtask;
-    const sc_chain_plan_t *chain = sc_graph_task(g, i, &subtask);
-    if (job->all_finished)
-      sc_coordinator_restored_finished(job->coordinator, i, sc_task_snapshot_create(i, subtask, chain->n_nodes));
     if (job->ended[i])
       sc_coordinator_end_of_data(job->coordinator, sc__job_now(job), sc__job_mono(job), i);
     if (job->asked[i])
@@ -156,7 +152,15 @@ static void all_ready(sc_job_t *job) {
     job->failed_at_ms = 0;
   }
   sc__view_state(job, SC_JOB_RUNNING);
-  start_coordinating(job);
+  if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
+    start_coordinating(job);
+}
+
+/* A task of a job that was complete before asks to leave: nothing can wait for it. */
+static void leave_at_once(sc_job_t *job, uint32_t task) {
+  job->finished[task] = true;
+  job->n_finished++;
+  sc_attempt_finished(job->attempt, task);
 }
 
 /* ---- an attempt ends ---- */
@@ -374,7 +378,9 @@ static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
       break;
     case SC_REPORT_FINISH:
       job->asked[r->task] = true;
-      if (job->coordinating)
+      if (job->all_finished)
+        leave_at_once(job, r->task);
+      else if (job->coordinating)
         sc_coordinator_finish_request(job->coordinator, now, mono, r->task);
       break;
     case SC_REPORT_ROWS: sc__view_rows(job, r); break;
@@ -394,7 +400,7 @@ static void run_report(sc_mail_t *mail, void *owner) {
   if (job->attempt && job->attempt_number == r->attempt) {
     of_this_attempt(job, r);
     sc__job_actions(job);
-    if (job->coordinating && job->n_finished == job->graph->n_tasks) {
+    if (job->attempt && job->n_finished == job->graph->n_tasks) {
       stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
       sc__job_actions(job);
       sc_attempt_cancel(job->attempt);
