@@ -44,7 +44,9 @@ typedef struct sc_operator_snapshot {
   uint32_t n_handles;
 } sc_operator_snapshot_t;
 
-typedef enum { SC_TASK_RUNNING = 0, SC_TASK_ENDED = 1, SC_TASK_FINISHED = 2 } sc_task_end_t; /* stored */
+typedef enum { /* stored: never renumber */
+  SC_TASK_RUNNING = 0, SC_TASK_ENDED = 1, SC_TASK_FINISHED = 2
+} sc_task_end_t;
 
 typedef struct sc_task_snapshot {
   uint32_t task;            /* index of the task in its attempt */
@@ -70,6 +72,8 @@ void sc_operator_snapshot_copy(sc_operator_snapshot_t *to, const sc_operator_sna
 void sc_handle_fini(sc_handle_t *h);
 void sc_handle_copy(sc_handle_t *to, const sc_handle_t *from); /* `to` uninitialised */
 /* Groups of a KEYED handle's range, so entries of `offsets`. */
-static inline uint32_t sc_key_range_count(sc_key_range_t r) { return (uint32_t)r.last - r.first + 1; }
+static inline uint32_t sc_key_range_count(sc_key_range_t r) {
+  return (uint32_t)r.last - r.first + 1;
+}
 
 #endif
