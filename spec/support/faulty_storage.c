@@ -127,7 +127,8 @@ static int write_file(sc_file_t *file, const void *data, size_t len, sc_error_t 
   return f->inner->ops->write(file->inner, data, len, err);
 }
 
-static int64_t read_file(sc_file_t *file, uint64_t offset, void *data, size_t len, sc_error_t *err) {
+static int64_t read_file(sc_file_t *file, uint64_t offset, void *data, size_t len,
+                         sc_error_t *err) {
   return file->storage->inner->ops->read(file->inner, offset, data, len, err);
 }
 
@@ -193,8 +194,8 @@ static int kind(sc_storage_t *s, const char *path, sc_error_t *err) {
                  : f->inner->ops->kind(f->inner, path, err);
 }
 
-static int list(sc_storage_t *s, const char *path, int (*each)(void *arg, const char *name), void *arg,
-                sc_error_t *err) {
+static int list(sc_storage_t *s, const char *path, int (*each)(void *arg, const char *name),
+                void *arg, sc_error_t *err) {
   faulty_t *f = (faulty_t *)s;
   return f->dead ? sc_fail(err, SC_EIO, "the machine is off")
                  : f->inner->ops->list(f->inner, path, each, arg, err);

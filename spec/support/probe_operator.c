@@ -1,5 +1,5 @@
-/* probe_operator: one native operator with services of its own, driven from Lua. Values, options and
- * list states cross as msgpack bytes (support/pack.lua reads and writes them). */
+/* probe_operator: one native operator with services of its own, driven from Lua. Values, options
+ * and list states cross as msgpack bytes (support/pack.lua reads and writes them). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -219,8 +219,8 @@ static void note_ask(sc_op_context_t *c) {
 }
 
 static void note_submit(sc_op_context_t *c, int (*run)(void *arg, sc_error_t *err),
-                        void (*done)(void *arg, int rc, sc_error_t *err), void (*dropped)(void *arg),
-                        void *arg) {
+                        void (*done)(void *arg, int rc, sc_error_t *err),
+                        void (*dropped)(void *arg), void *arg) {
   submitted_t *work = sc_malloc(sizeof *work);
   *work = (submitted_t){run, done, dropped, arg, NULL};
   *of(c)->works_end = work;
@@ -275,7 +275,7 @@ static bool field_bool(lua_State *L, const char *name) {
   return v;
 }
 
-/* The operator is destroyed as after the death of its attempt: works that did not run are dropped. */
+/* Destroy the operator as after the death of its attempt: works that did not run are dropped. */
 static void harness_end(harness_t *h) {
   if (h->op)
     h->op->ops->destroy(h->op);
@@ -313,8 +313,8 @@ static const sc_operator_type_t *check_type(lua_State *L, const char *kind) {
   return type;
 }
 
-/* operator_new{kind=, options=, storage=, job=, uid=, subtask=, parallelism=, attempt=, restored_id=,
- * checkpointing=}: not opened yet. */
+/* operator_new{kind=, options=, storage=, job=, uid=, subtask=, parallelism=, attempt=,
+ * restored_id=, checkpointing=}: not opened yet. */
 static int operator_new(lua_State *L) {
   lua_getfield(L, 1, "storage");
   sc_storage_t *storage = check_storage(L, -1);
@@ -530,8 +530,8 @@ static int operator_busy(lua_State *L) {
   return 1;
 }
 
-/* Run the oldest submitted work and its `done` (with "run" only the former: the attempt dies between
- * the two). False if there is none. */
+/* Run the oldest submitted work and its `done` (with "run" only the former: the attempt dies
+ * between the two). False if there is none. */
 static int operator_work(lua_State *L) {
   harness_t *h = check_harness(L);
   bool only_run = strcmp(luaL_optstring(L, 2, ""), "run") == 0;

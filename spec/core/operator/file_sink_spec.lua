@@ -543,7 +543,8 @@ describe("file_sink", function()
 
     it("sweeps what no checkpoint names, and nothing of others", function()
       local others = { ".job.out2.0000000009.0.pending", ".job.out.x.pending", ".job.out.1.2.inprogress",
-        ".jobx.out.0.1.0.inprogress", "job.out.notes", "job.out.0000000001.0.csv", "job.out.1.0.json", "readme" }
+        ".jobx.out.0.1.0.inprogress", "job.out.notes", "job.out.0000000001.0.csv",
+        "job.out.1.0.json", "readme" }
       local mine = { ".job.out.0.1.0.inprogress", ".job.out.12.3.45.inprogress" }
       local function fill()
         tmp:clear()

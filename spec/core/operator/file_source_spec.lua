@@ -6,7 +6,8 @@ local storage = probe.operator_storage()
 
 local function new(options)
   return assert(probe.operator_new {
-    kind = "file_source", uid = "log", storage = storage, options = pack.encode(options or { paths = { "x" } }) })
+    kind = "file_source", uid = "log", storage = storage,
+    options = pack.encode(options or { paths = { "x" } }) })
 end
 
 local function reader(path, options)
@@ -120,8 +121,8 @@ describe("file_source", function()
     op:add_split(pack.encode { path = pa })
     op:add_split(pack.encode { path = pb })
     drain(op, 2)
-    assert.same({ splits = { 0, { { path = pa, offset = 6, line = 2 }, { path = pb, offset = 0, line = 0 } } } },
-      pack.decode(op:snapshot(1):encode()))
+    local items = { { path = pa, offset = 6, line = 2 }, { path = pb, offset = 0, line = 0 } }
+    assert.same({ splits = { 0, items } }, pack.decode(op:snapshot(1):encode()))
   end)
 
   it("counts lines on after a restore", function()
@@ -192,7 +193,8 @@ describe("file_source", function()
   it("refuses missing files and folders by name, before anything runs", function()
     local good, missing = tmp:write("good", "x\n"), tmp:at("missing")
     local function prepare(paths, fresh)
-      return probe.operator_prepare(storage, "file_source", pack.encode { paths = paths }, "job", "log", fresh, 0)
+      local options = pack.encode { paths = paths }
+      return probe.operator_prepare(storage, "file_source", options, "job", "log", fresh, 0)
     end
     assert.equal(0, prepare({ good }, true))
     local ok, message, code = prepare({ good, missing }, true)
