@@ -4,14 +4,14 @@
 
 /* Bytes. */
 
-static int refuse(sc_error_t *err, const char *what) {
+int sc_key_refuse(sc_error_t *err, const char *what) {
   return sc_fail(err, SC_EKEY,
                  "a key must be a boolean, a number, a string or an array of these, not %s", what);
 }
 
 int sc_key_append_float(sc_buf_t *out, double v, sc_error_t *err) {
   if (v != v)
-    return refuse(err, "NaN");
+    return sc_key_refuse(err, "NaN");
   /* 2^63 itself is exact as a double, and the first whole number that no int64 holds. */
   if (v >= -0x1p63 && v < 0x1p63 && (double)(int64_t)v == v)
     sc_pack_int(out, (int64_t)v);
@@ -26,9 +26,9 @@ static int append_scalar(sc_buf_t *out, const sc_token_t *token, sc_error_t *err
     case SC_INT: sc_pack_int(out, token->i); return 0;
     case SC_FLOAT: return sc_key_append_float(out, token->f, err);
     case SC_STR: sc_pack_str(out, token->s); return 0;
-    case SC_NIL: return refuse(err, "nil");
-    case SC_MAP: return refuse(err, "a map");
-    default: return refuse(err, "an array inside an array");
+    case SC_NIL: return sc_key_refuse(err, "nil");
+    case SC_MAP: return sc_key_refuse(err, "a map");
+    default: return sc_key_refuse(err, "an array inside an array");
   }
 }
 

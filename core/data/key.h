@@ -26,6 +26,8 @@
 int sc_key_append(sc_buf_t *out, sc_bytes_t value, sc_error_t *err);
 /* The same from scalars that were never msgpack. */
 int sc_key_append_float(sc_buf_t *out, double v, sc_error_t *err);
+/* SC_EKEY with the sentence that all refusals share; `what` is as in "a map". */
+int sc_key_refuse(sc_error_t *err, const char *what);
 
 /* hash32 of key bytes: int: low half xor high half; float: the same over its IEEE bits; boolean
  * 1231 / 1237; string: polynomial of 31 over its bytes, taken as 0 to 255; array: 31 h + hash
