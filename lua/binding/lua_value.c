@@ -2,16 +2,27 @@
 
 #include "codec.h"
 
+/* A receiver's function may have got hold of the coroutine where the value lies, and closed it. */
+static int check_there(lua_State *from, sc_error_t *err) {
+  if (lua_gettop(from) == 0)
+    return sc_fail(err, SC_EUSER, "the coroutine of the emitting function was resumed or closed by "
+                                  "another function");
+  return 0;
+}
+
 static int value_encode(void *opaque, sc_buf_t *out, sc_error_t *err) {
   const lsc_value_t *v = opaque;
-  return lsc_encode(v->from, -1, out, err);
+  int rc = check_there(v->from, err);
+  return rc < 0 ? rc : lsc_encode(v->from, -1, out, err);
 }
 
 static int value_field(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t *err) {
   const lsc_value_t *v = opaque;
-  if (lua_type(v->from, -1) != LUA_TTABLE)
+  int rc = check_there(v->from, err);
+  if (rc == 0 && lua_type(v->from, -1) != LUA_TTABLE)
     return 0;
-  int rc = lsc_host_push_name(v->host, v->from, name, err);
+  if (rc == 0)
+    rc = lsc_host_push_name(v->host, v->from, name, err);
   if (rc < 0)
     return rc;
   /* Raw, as encoding is: a field is the same whether the record has been encoded or not. */
@@ -50,9 +61,9 @@ int lsc__value_push(lua_State *to, sc_bytes_t bytes, sc_error_t *err) {
 static int push_reference(lua_State *from, lua_State *to, sc_error_t *err) {
   if (!lua_checkstack(from, 1) || !lua_checkstack(to, 1))
     return sc_fail(err, SC_ELIMIT, "the stack of the Lua state is full");
-  if (lua_gettop(from) == 0)
-    return sc_fail(err, SC_EUSER, "the coroutine of the emitting function was resumed or closed by "
-                                  "another function");
+  int rc = check_there(from, err);
+  if (rc < 0)
+    return rc;
   if (lua_type(from, -1) == LUA_TLIGHTUSERDATA && !lua_touserdata(from, -1)) {
     lua_pushnil(to);
     return 0;

@@ -602,4 +602,6 @@ void probe_binding(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   luaL_setfuncs(L, functions, 0);
+  lsc_push_null(L);
+  lua_setfield(L, -2, "binding_null");
 }
