@@ -35,9 +35,9 @@ static int value_field(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t 
 const sc_opaque_ops_t lsc__value_ops = {value_encode, value_field};
 
 typedef struct decode_args {
-  sc_bytes_t bytes;
-  int rc;          /* out */
-  sc_error_t *err; /* out */
+  sc_bytes_t bytes; /* one value */
+  int rc;           /* out: what decoding returned */
+  sc_error_t *err;  /* out: why it failed */
 } decode_args_t;
 
 static int decode(lua_State *L) {
@@ -46,7 +46,17 @@ static int decode(lua_State *L) {
   return args->rc < 0 ? 0 : 1;
 }
 
+/* Numbers, booleans and nil are made without memory: nothing can be raised. */
+static bool is_scalar(sc_bytes_t bytes) {
+  if (bytes.len == 0)
+    return false;
+  uint8_t b = bytes.data[0];
+  return b < 0x80 || b >= 0xe0 || b == 0xc0 || b == 0xc2 || b == 0xc3 || (b >= 0xca && b <= 0xd3);
+}
+
 int lsc__value_push(lua_State *to, sc_bytes_t bytes, sc_error_t *err) {
+  if (is_scalar(bytes))
+    return lsc_decode(to, bytes, err);
   decode_args_t args = {bytes, 0, err};
   int rc = lsc_protect(to, decode, &args, 1, err);
   if (rc < 0)

@@ -70,8 +70,8 @@ static int resume(lsc_op_t *op, sc_error_t *err) {
   else if (as_left(op))
     lua_pop(op->co, op->n_yielded);
   else
-    return lsc__user_reject(op, err, "the coroutine of %s was resumed or closed by another function",
-                            op->family->noun);
+    return lsc__user_reject(op, err, "the coroutine of %s was resumed or closed by another "
+                            "function", op->family->noun);
   op->n_yielded = 0;
   op->yielded = LSC_YIELD_FOREIGN;
   op->running = true;
@@ -245,7 +245,7 @@ static void run_close(lsc_op_t *op) {
 /* ---- create and destroy ---- */
 
 typedef struct setup_args {
-  lsc_op_t *op;
+  lsc_op_t *op;       /* being made */
   int index;          /* of the spec in the root table */
   sc_bytes_t options; /* of the operator */
 } setup_args_t;
@@ -299,7 +299,7 @@ static int setup(lua_State *L) {
   else
     lua_pushnil(op->shelf);
   shelve(op, L, "on_timer", false);
-  op->has_on_timer = lua_type(op->shelf, -1) == LUA_TFUNCTION;
+  op->has_on_timer = f->ops->begin_timer && lua_type(op->shelf, -1) == LUA_TFUNCTION;
   shelve_on_error(op, L);
   shelve(op, L, "open", false);
   shelve(op, L, "close", false);

@@ -22,8 +22,8 @@ static void set_text(sc_buf_t *buf, sc_bytes_t text) {
 
 /* ---- what the error object and the stack say; both run protected ---- */
 
-/* The error object lies at the top of the coroutine. A table says most by its contents, where it has
- * no __tostring. */
+/* The error object lies at the top of the coroutine. A table says most by its contents, where it
+ * has no __tostring. */
 static int describe(lua_State *L) {
   lsc_op_t *op = lua_touserdata(L, 1);
   lua_xmove(op->co, L, 1);

@@ -34,8 +34,8 @@ describe("binding: source", function()
   it("lists its splits in slot 0", function()
     local r = rig.new(COUNT, "source")
     assert.same({ { from = 1, to = 3 }, { from = 10, to = 11 } }, r:splits(2))
-    r = rig.new("{ splits = function(p) local t = {} for i = 1, p do t[i] = i end return t end, read = print }", "source")
-    assert.same({ 1, 2, 3 }, r:splits(3))
+    r = rig.new("{ splits = function(p) return { p, p + 1, p + 2 } end, read = print }", "source")
+    assert.same({ 3, 4, 5 }, r:splits(3))
     r = rig.new("{ splits = function() return {} end, read = print }", "source")
     assert.equal(0, #r:splits(1))
     r = rig.new("{ read = print }", "source")
@@ -109,8 +109,8 @@ describe("binding: source", function()
     assert.same({ "emit", "a", true }, { state, events[1].value, mid })
     state, events, mid = r:poll()
     assert.same({ "emit", "b", true }, { state, events[1].value, mid })
-    state, _, mid = r:poll()
-    assert.same({ "done", false }, { state, mid })
+    local last, _, still = r:poll()
+    assert.same({ "done", false }, { last, still })
   end)
 
   it("waits when its exchange is full", function()
@@ -214,7 +214,8 @@ describe("binding: source", function()
 
   it("errors in read name split and position, and a bad position is refused", function()
     local function message(body)
-      local r = rig.new("{ on_error = 'skip', read = function(ctx, split, position) " .. body .. " end }", "source")
+      local read = "function(ctx, split, position) " .. body .. " end"
+      local r = rig.new("{ on_error = 'skip', read = " .. read .. " }", "source")
       r:add_split { file = "x.csv" }
       local ok, m, code
       for _ = 1, 3 do
@@ -336,9 +337,8 @@ describe("binding: generator", function()
     again:time(50000)
     local state, events = again:poll()
     assert.same({ "emit", 2 }, { state, events[1].value })
-    local wake
-    state, _, _, wake = again:poll()
-    assert.same({ "idle", 50100 }, { state, wake })
+    local rest, _, _, wake = again:poll()
+    assert.same({ "idle", 50100 }, { rest, wake })
   end)
 
   it("waits when its exchange is full, and loses nothing", function()

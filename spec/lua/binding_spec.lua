@@ -156,7 +156,10 @@ describe("binding: emitting", function()
   end)
 
   it("hands tables on by reference within a chain", function()
-    local r = rig.new({ "{ fn = function(v) last = { v = v, f = function() return 'kept' end } return last end }",
+    local r = rig.new({ [[{ fn = function(v)
+                          last = { v = v, f = function() return "kept" end }
+                          return last
+                        end }]],
                         "{ fn = function(t) return (t == last) and t.f() .. t.v end }" }, { "map", "map" })
     local events = assert(r:push("!"))
     assert.same({ "kept!" }, values(events, "emit", 2))
@@ -277,7 +280,8 @@ describe("binding: emitting", function()
                         op or { kind = "flat_map", chained = {} })
       return (select(2, r:push(0)))
     end
-    assert.truthy(message_of("ctx:emit(nil)"):find("source:1: ctx:emit(value): nil cannot be emitted", 1, true))
+    assert.truthy(message_of("ctx:emit(nil)")
+      :find("source:1: ctx:emit(value): nil cannot be emitted", 1, true))
     assert.truthy(message_of("ctx.emit(5)"):find("call it with a colon: ctx:emit(value)", 1, true))
     assert.truthy(message_of("ctx:emit(1, 'x')"):find("must be a number of milliseconds", 1, true))
     assert.truthy(message_of("ctx:emit(1, 0/0)"):find("fits 64 bits", 1, true))
@@ -358,7 +362,7 @@ describe("binding: ctx", function()
     assert.truthy(got[1]:find("used outside of a call of its own operator", 1, true))
 
     r = rig.new({ "{ fn = function(v) local ok, m = pcall(kept_emit, kept, v) return m end }",
-                  "{ open = function(ctx) kept = ctx; kept_emit = ctx.emit end, fn = function(v) return v end }" },
+                  "{ open = function(ctx) kept = ctx; kept_emit = ctx.emit end, fn = print }" },
                 { "map", "map" })
     r:end_operator(2)
     assert.truthy(push(r, 1)[1]:find("closed, because its operator has ended", 1, true))
@@ -372,7 +376,8 @@ describe("binding: ctx", function()
     assert.same({ "visits:x" }, push(r, "x"))
     local _, message, code = rig.try("{ open = function(ctx) ctx:emit(1) end, fn = print }", "map")
     assert.equal("EUSER", code)
-    assert.truthy(message:find("open: source:1: ctx:emit(value): nothing can be emitted in open and close", 1, true))
+    assert.truthy(message:find("open: source:1: ctx:emit(value): nothing can be emitted in open and close",
+                               1, true))
     _, message, code = rig.try("{ open = function(ctx) coroutine.yield() end, fn = print }", "map")
     assert.equal("EUSER", code)
     assert.truthy(message:find("coroutine.yield", 1, true))
@@ -401,10 +406,12 @@ describe("binding: specs that cannot be", function()
   it("are refused with a sentence when the operator is made", function()
     assert.truthy(refused("{}", "map"):find("'fn' of map must be a function, not a nil", 1, true))
     assert.truthy(refused("{ fn = {} }", "map"):find("must be a function, not a table", 1, true))
-    assert.truthy(refused("{ fn = print, on_error = 5 }", "map"):find('on_error must be "skip" or a function', 1, true))
+    assert.truthy(refused("{ fn = print, on_error = 5 }", "map")
+      :find('on_error must be "skip" or a function', 1, true))
     assert.truthy(refused("{ fn = print, on_error = 'ignore' }", "map"):find("on_error must be", 1, true))
     assert.truthy(refused("{ fn = print, open = 1 }", "map"):find("'open' of map", 1, true))
-    assert.truthy(refused("{ on_element = print, state = 5 }", "process"):find("'state' must be a table", 1, true))
+    assert.truthy(refused("{ on_element = print, state = 5 }", "process")
+      :find("'state' must be a table", 1, true))
     assert.truthy(refused("{ on_element = print, state = { x = { kind = 'list' } } }", "process")
       :find("state 'x' must be of kind value or map, not list", 1, true))
     assert.truthy(refused("{ on_element = print, state = { x = {kind='value'} } }", "process")

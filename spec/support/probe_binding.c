@@ -547,8 +547,8 @@ static int open_marker(lua_State *L) {
   return 1;
 }
 
-/* binding_host(blob, path, cpath) -> root.answer() as a string, or nil, message, code: a host from a
- * blob, whose "streamckpt.core" has a field marker = "core". */
+/* binding_host(blob, path, cpath) -> what its global function answer says, or nil, message, code: a
+ * host from a blob, whose "streamckpt.core" has a field marker = "core". */
 static int binding_host(lua_State *L) {
   size_t n;
   const char *blob = luaL_checklstring(L, 1, &n);
