@@ -62,6 +62,7 @@ typedef struct sc_world_ops {
    * Waits at most wait_ms (<0: for ever). True if gone; false if it hangs (it is then left). */
   bool (*retire)(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms);
   void (*submit)(sc_world_t *w, sc_work_t *work); /* to the I/O pool, in order of arrival */
+  void (*pause)(sc_world_t *w, int64_t ms);       /* let that much time pass; not for actors */
   void (*destroy)(sc_world_t *w);
 } sc_world_ops_t;
 

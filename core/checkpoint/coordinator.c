@@ -175,12 +175,12 @@ static void abort_pending(sc_coordinator_t *c, sc_pending_t *p, const failure_t 
   sc_pending_destroy(p);
 }
 
-/* The attempt that took the checkpoint still runs: it learns of it, and its tasks' final snapshots
- * are those in it. */
+/* The attempt that took the checkpoint still runs: it learns of it, and what tasks acknowledged
+ * after their end is now their final snapshot. (What it lists of tasks that had left is a copy.) */
 static void publish(sc_coordinator_t *c, sc_pending_t *p) {
   act(c, SC_ACT_COMPLETE, p)->action.final = sc_pending_is_final(p);
   for (uint32_t i = 0; i < p->n_tasks; i++) {
-    if (p->snapshots[i]->end == SC_TASK_RUNNING)
+    if (p->left[i] || p->snapshots[i]->end == SC_TASK_RUNNING)
       continue;
     sc_roster_keep_final(&c->roster, i, p->snapshots[i]);
     p->snapshots[i] = NULL;

@@ -3,8 +3,8 @@
  *
  * With checkpoints, the rows since the last snapshot are delivered at snapshot n for n, and become
  * visible when n, or a later checkpoint, completes: so an aborted n loses no row, and a row of an
- * attempt that failed before is never seen. Without checkpoints rows are delivered for id 0, at once
- * visible, in batches, when the task has nothing to read, and at the end.
+ * attempt that failed before is never seen. Without checkpoints rows are delivered for id 0, at
+ * once visible, in batches, when the task has nothing to read, and at the end.
  *
  * Options: none. Threads: the slot's. Failure: that of encoding a value.
  */

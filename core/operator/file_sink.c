@@ -45,8 +45,8 @@ static void options_fini(file_sink_options_t *o) {
 }
 
 /* The index of a word option among `words`, or `otherwise` where it is not given. */
-static int read_word(const sc_options_t *o, const char *name, const char *const *words, int otherwise,
-                     sc_error_t *err) {
+static int read_word(const sc_options_t *o, const char *name, const char *const *words,
+                     int otherwise, sc_error_t *err) {
   char *text = NULL;
   int rc = sc_options_str(o, name, &text, err);
   if (rc <= 0)
@@ -59,8 +59,8 @@ static int read_word(const sc_options_t *o, const char *name, const char *const 
   sc_buf_t all = SC_BUF_INIT;
   for (int i = 0; words[i]; i++)
     sc_buf_printf(&all, "%s\"%s\"", i ? " or " : "", words[i]);
-  sc_fail(err, SC_EINVAL, "%s: option %s must be %.*s, but it is \"%s\"", o->kind, name, (int)all.len,
-          (const char *)all.data, text);
+  sc_fail(err, SC_EINVAL, "%s: option %s must be %.*s, but it is \"%s\"", o->kind, name,
+          (int)all.len, (const char *)all.data, text);
   sc_buf_free(&all);
   free(text);
   return SC_EINVAL;
@@ -105,6 +105,17 @@ int64_t sc_file_sink_highest_committed(sc_storage_t *storage, const char *dir, c
   int rc = sc_sink_highest(storage, dir, prefix, &id, err);
   free(prefix);
   return rc < 0 ? rc : (int64_t)id;
+}
+
+static int64_t highest_committed(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                                 sc_storage_t *storage, sc_error_t *err) {
+  file_sink_options_t o;
+  int rc = read_options(options, &o, err);
+  if (rc < 0)
+    return rc;
+  int64_t id = sc_file_sink_highest_committed(storage, o.dir, job_id, uid, err);
+  options_fini(&o);
+  return id;
 }
 
 /* ---- works for the pool ---- */
@@ -352,7 +363,8 @@ static int restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
   sc_cursor_t c = sc_cursor(items);
   for (uint32_t i = 0; i < n; i++) {
     if (sc_cursor_value(&c, &item) <= 0)
-      return sc_fail(err, SC_ECORRUPT, "%s: the list of pending parts is damaged", op->context->label);
+      return sc_fail(err, SC_ECORRUPT, "%s: the list of pending parts is damaged",
+                     op->context->label);
     rc = restore_part(sink, item, err);
     if (rc < 0)
       return rc;
@@ -415,4 +427,5 @@ const sc_operator_type_t sc_file_sink_type = {
     .exactly_once = true,
     .create = create,
     .prepare = prepare,
+    .highest_committed = highest_committed,
 };

@@ -18,13 +18,13 @@
  *
  * Without checkpoints there is one part for each subtask, committed when the input ends.
  *
- * Disk full and other failures: at a write they fail the task, at a sync they decline the checkpoint
- * and fail the task at the next one; nothing is acknowledged that is not on disk.
+ * Disk full and other failures: at a write they fail the task, at a sync they decline the
+ * checkpoint and fail the task at the next one; nothing is acknowledged that is not on disk.
  *
- * Two limits. The folder is read at prepare only: a pending part of an aborted checkpoint older than
- * the restored one, which no state names, stays there, hidden, until a fresh start. And a fresh start
- * sweeps pending parts of retained checkpoints, too: those cannot be restored afterwards without
- * the error that their part is lost.
+ * Two limits. The folder is read at prepare only: a pending part of an aborted checkpoint older
+ * than the restored one, which no state names, stays there, hidden, until a fresh start. And a
+ * fresh start sweeps pending parts of retained checkpoints, too: those cannot be restored
+ * afterwards without the error that their part is lost.
  *
  * Threads: the slot's, but for the works. Failure: SC_EINVAL for options, SC_EEXIST for a used
  * folder, storage's own; SC_ENOTFOUND where a part that was promised is gone.

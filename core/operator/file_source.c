@@ -69,8 +69,8 @@ static int pack_split(void *arg, sc_bytes_t path, sc_error_t *err) {
   return 0;
 }
 
-static int list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host, sc_buf_t *out,
-                       sc_error_t *err) {
+static int list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
+                       sc_buf_t *out, sc_error_t *err) {
   int n = each_path(options, accept_path, NULL, err);
   if (n < 0)
     return n;
@@ -156,7 +156,7 @@ static int open_split(file_source_t *s, sc_error_t *err) {
   s->at_end = false;
   sc_buf_clear(&s->buffer);
   if (split->offset == 0)
-    return 0; /* a pipe has no size, and needs none */
+    return 0;
   int64_t size = storage->ops->size(s->file, err);
   if (size < 0)
     return (int)size;

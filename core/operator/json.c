@@ -82,8 +82,9 @@ void sc_json_append_float(sc_buf_t *out, double v) {
     return;
   }
   int digits = digits_of(v);
-  /* %g turns to exponents where the digits do not reach the point: 100 would be 1e+02. */
-  if (fabs(v) >= 1 && fabs(v) < 1e17) {
+  /* %g turns to exponents where the digits do not reach the point: 100 would be 1e+02. Up to 15
+   * digits are exact, so asking for more of them only adds zeros. */
+  if (fabs(v) >= 1 && fabs(v) < 1e15) {
     int whole = 1;
     for (double power = 10; power <= fabs(v); power *= 10)
       whole++;

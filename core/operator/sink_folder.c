@@ -36,8 +36,10 @@ char *sc_sink_prefix(const char *job_id, const char *uid) {
   return prefix;
 }
 
-char *sc_sink_inprogress_name(const char *prefix, uint32_t subtask, uint64_t attempt, uint64_t seq) {
-  return sc_format(".%s%" PRIu32 ".%" PRIu64 ".%" PRIu64 ".inprogress", prefix, subtask, attempt, seq);
+char *sc_sink_inprogress_name(const char *prefix, uint32_t subtask, uint64_t attempt,
+                              uint64_t seq) {
+  return sc_format(".%s%" PRIu32 ".%" PRIu64 ".%" PRIu64 ".inprogress", prefix, subtask, attempt,
+                   seq);
 }
 
 char *sc_sink_pending_name(const char *prefix, uint64_t id, uint32_t subtask) {
@@ -159,8 +161,8 @@ static int remove_all(sc_storage_t *s, const char *dir, const sc_buf_t *names, s
 
 static int refuse(const char *dir, const scan_t *scan, sc_error_t *err) {
   sc_fail(err, SC_EEXIST,
-          "folder %s holds committed parts of an earlier run of this job and sink (%s is one): start "
-          "from its last checkpoint, or give the sink existing = \"overwrite\" or \"append\"",
+          "folder %s holds committed parts of an earlier run of this job and sink (%s is one): "
+          "start from its last checkpoint, or give the sink existing = \"overwrite\" or \"append\"",
           dir, scan->committed);
   sc_error_set_file(err, dir);
   return SC_EEXIST;

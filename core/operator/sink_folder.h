@@ -28,7 +28,8 @@ typedef enum { SC_SINK_REFUSE, SC_SINK_OVERWRITE, SC_SINK_APPEND } sc_sink_exist
 
 char *sc_sink_slug(const char *text);
 char *sc_sink_prefix(const char *job_id, const char *uid); /* "JOB.UID." */
-char *sc_sink_inprogress_name(const char *prefix, uint32_t subtask, uint64_t attempt, uint64_t seq);
+char *sc_sink_inprogress_name(const char *prefix, uint32_t subtask, uint64_t attempt,
+                              uint64_t seq);
 char *sc_sink_pending_name(const char *prefix, uint64_t id, uint32_t subtask);
 /* The committed name, made different from every file that is in the folder now. */
 int sc_sink_final_name(sc_storage_t *s, const char *dir, const char *prefix, uint64_t id,

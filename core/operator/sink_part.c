@@ -31,8 +31,8 @@ static sc_sink_part_t *part_new(sc_storage_t *s, const char *dir, part_state_t s
   return part;
 }
 
-int sc_sink_part_open(sc_storage_t *s, const char *dir, const char *inprogress, sc_sink_part_t **out,
-                      sc_error_t *err) {
+int sc_sink_part_open(sc_storage_t *s, const char *dir, const char *inprogress,
+                      sc_sink_part_t **out, sc_error_t *err) {
   char *path = sc_path_join(dir, inprogress);
   sc_file_t *file;
   int rc = s->ops->create(s, path, &file, err);
@@ -120,8 +120,9 @@ int sc_sink_part_make_durable(sc_sink_part_t *part, sc_error_t *err) {
     rc = sync_and_rename(part, &part->failure);
     part->state = rc == 0 ? DURABLE : BROKEN;
     if (rc < 0)
-      sc_fail_cause(&part->failure, rc, "part %s of the sink in folder %s could not be made durable",
-                    part->pending, part->dir);
+      sc_fail_cause(&part->failure, rc,
+                    "part %s of the sink in folder %s could not be made durable", part->pending,
+                    part->dir);
   }
   if (part->state == BROKEN) {
     rc = part->failure.code;
@@ -165,8 +166,8 @@ static int already_committed(sc_sink_part_t *part, sc_error_t *err) {
 }
 
 int sc_sink_part_commit(sc_sink_part_t *part, sc_error_t *err) {
-  /* A work of a dead attempt may be committing the same part. It turns "pending" into "final" in one
-   * step, so looking at final first never shows both where only one ever was. */
+  /* A work of a dead attempt may be committing the same part. It turns "pending" into "final" in
+   * one step, so looking at final first never shows both where only one ever was. */
   int final = kind_in(part, part->final, err);
   int pending = final < 0 ? final : kind_in(part, part->pending, err);
   if (pending < 0)

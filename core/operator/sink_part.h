@@ -11,9 +11,9 @@
  *      though the bytes never reached the disk, so trying again could acknowledge what is lost.
  * (P4) commit may be repeated: it succeeds where the committed file is there already.
  *
- * Threads: open, write, seal on the slot's thread; make_durable and commit in the pool, from several
- * threads at once if need be; references and broken from any. Ownership: reference counted; names
- * are copied. The last unref removes a file that never became durable: nobody knows of it.
+ * Threads: open, write, seal on the slot's thread; make_durable and commit in the pool, from
+ * several threads at once if need be; references and check from any. Ownership: reference counted;
+ * names are copied. The last unref removes a file that never became durable: nobody knows of it.
  * Failure: codes and sentences of storage; a part that is lost is SC_ENOTFOUND.
  */
 #ifndef SC_OPERATOR_SINK_PART_H
@@ -24,8 +24,8 @@
 typedef struct sc_sink_part sc_sink_part_t;
 
 /* A new part, written under the hidden name. */
-int sc_sink_part_open(sc_storage_t *s, const char *dir, const char *inprogress, sc_sink_part_t **out,
-                      sc_error_t *err);
+int sc_sink_part_open(sc_storage_t *s, const char *dir, const char *inprogress,
+                      sc_sink_part_t **out, sc_error_t *err);
 /* A part that an earlier attempt made durable, from its state. */
 sc_sink_part_t *sc_sink_part_restored(sc_storage_t *s, const char *dir, uint64_t id,
                                       const char *pending, const char *final);

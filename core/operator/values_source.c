@@ -23,8 +23,8 @@ static int read_options(sc_bytes_t options, sc_bytes_t *body, uint32_t *n, sc_er
   return rc < 0 ? rc : 0;
 }
 
-static int list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host, sc_buf_t *out,
-                       sc_error_t *err) {
+static int list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
+                       sc_buf_t *out, sc_error_t *err) {
   sc_bytes_t body;
   uint32_t n;
   int rc = read_options(options, &body, &n, err);

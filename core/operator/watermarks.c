@@ -58,7 +58,8 @@ static bool floor_ms(double v, int64_t *out) {
 static int timestamp_of(watermarks_t *w, const sc_item_t *item, int64_t *out, sc_error_t *err) {
   if (!w->field) {
     if (!item->has_timestamp)
-      return refuse(w, item, "a record has no timestamp, and no field to take it from is given", err);
+      return refuse(w, item, "a record has no timestamp, and no field to take it from is given",
+                    err);
     *out = item->timestamp;
     return 0;
   }

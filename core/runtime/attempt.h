@@ -69,13 +69,16 @@ typedef struct sc_attempt_config {
   uint32_t n_slots;
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
+  bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
+                                       waits for another */
   uint32_t segment_size, exclusive_buffers, floating_buffers;
   int64_t buffer_timeout_ms;
   /* What to restore, by node; NULL: a fresh start. Each may be NULL (new operator). Owned by the
    * caller until destroy. */
   sc_restore_operator_t *const *restore;
   uint64_t restored_id;
-  const char *restored_dir;         /* folder of the snapshot's files */
+  const char *restored_dir;         /* folder of the snapshot's files; finished tasks' may lie in
+                                       others beside it */
   void (*post)(void *arg, sc_report_t *report); /* any thread; takes the report */
   void *post_arg;
 } sc_attempt_config_t;

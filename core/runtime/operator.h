@@ -170,6 +170,10 @@ typedef struct sc_operator_type {
    * fresh: no checkpoint to restore from. May be NULL. Blocks: runs in the pool. */
   int (*prepare)(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
                  uint64_t restored_id, sc_storage_t *storage, sc_error_t *err);
+  /* Highest checkpoint of which something is committed outside (0: nothing), or an error: a start
+   * from an older one would emit it again. Start-up. NULL: it commits nothing. */
+  int64_t (*highest_committed)(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                               sc_storage_t *storage, sc_error_t *err);
 } sc_operator_type_t;
 
 /* The native types: core/operator/registry.c. NULL if unknown. */

@@ -21,7 +21,7 @@ int sc_restart_config(const char *name, sc_restart_config_t *out, sc_error_t *er
     return 0;
   }
   return sc_fail(err, SC_EUNSUPPORTED,
-                 "restart strategy \"%s\" is not known; there are \"none\" and \"fixed_delay\"", name);
+                 "restart strategy \"%s\" is not known: use \"none\" or \"fixed_delay\"", name);
 }
 
 int sc_restart_create(const sc_restart_config_t *config, sc_restart_t **out, sc_error_t *err) {

@@ -273,7 +273,7 @@ static void open_task(sc_task_t *t) {
   resend_watermarks(t);
   if (t->restored_finished) {
     end_outputs(t);
-    t->final_complete = true;
+    t->final_complete = t->attempt->config.all_finished;
     t->phase = SC_PHASE_ENDED;
   } else {
     sc_chain_resume_watermarks(&t->chain);
@@ -313,14 +313,24 @@ static void load_read(sc_mail_t *mail, void *owner) {
   load_dropped(mail);
 }
 
+/* Folder of a handle's files: the snapshot's own, or one beside it. malloc'ed. */
+static char *restored_dir_of(const sc_attempt_config_t *c, const char *directory) {
+  if (!directory)
+    return sc_strdup(c->restored_dir);
+  const char *slash = strrchr(c->restored_dir, '/');
+  char *parent = slash ? sc_strndup(c->restored_dir, (size_t)(slash - c->restored_dir)) : sc_strdup(".");
+  char *dir = sc_path_join(parent, directory);
+  free(parent);
+  return dir;
+}
+
 static void load_run(sc_work_t *work) {
   load_work_t *w = (load_work_t *)work;
   sc_task_t *t = w->task;
   sc_attempt_t *a = t->attempt;
   const sc_restore_subtask_t *s = &plan_of(t, 0)->subtasks[t->subtask];
   for (uint32_t i = 0; i < s->n_keyed && w->rc >= 0; i++) {
-    char *dir = s->keyed[i].directory ? sc_path_join(a->config.job_dir, s->keyed[i].directory)
-                                      : sc_strdup(a->config.restored_dir);
+    char *dir = restored_dir_of(&a->config, s->keyed[i].directory);
     w->rc = t->keyed->ops->load(t->keyed, a->config.world->storage, dir, &s->keyed[i], &w->err);
     free(dir);
   }

@@ -151,8 +151,20 @@ void sc_task_submit_ready(sc_task_t *t) {
   }
 }
 
-void sc_task_aborted(sc_task_t *t, uint64_t id) {
+/* An abort of a newer checkpoint ends an older alignment, too: the coordinator hears of that. */
+static void abort_input(sc_task_t *t, uint64_t id) {
+  uint64_t aligning = sc_input_pending(t->input);
   sc_input_abort(t->input, id);
+  if (!aligning || aligning >= id || sc_input_pending(t->input) == aligning)
+    return;
+  sc_report_t *r = sc_report_new(t->attempt, SC_REPORT_SUPERSEDED, t->index);
+  r->id = aligning;
+  r->other = id;
+  sc_report_post(t->attempt, r);
+}
+
+void sc_task_aborted(sc_task_t *t, uint64_t id) {
+  abort_input(t, id);
   if (t->trigger.id == id)
     t->trigger.id = 0;
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
@@ -214,6 +226,7 @@ static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
   w->parts = sc_calloc(w->n_parts, sizeof *w->parts);
   w->window = t->keyed;
   w->snapshot = sc_task_snapshot_create(t->index, t->subtask, t->chain.n_links);
+  w->snapshot->checkpoint = id;
   char *name = sc_format("chk-%" PRIu64, id);
   w->dir = sc_path_join(t->attempt->config.job_dir, name);
   free(name);

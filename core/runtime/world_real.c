@@ -64,6 +64,15 @@ static uint64_t random_bits(sc_world_t *w) {
   return v;
 }
 
+static struct timespec to_timespec(int64_t ns) {
+  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+static void pause_for(sc_world_t *w, int64_t ms) {
+  struct timespec t = to_timespec(ms * 1000000);
+  nanosleep(&t, NULL);
+}
+
 /* ---- actors ---- */
 
 static void wake_actor(sc_world_t *w, sc_actor_t *actor) {
@@ -81,10 +90,6 @@ static void wake_actor(sc_world_t *w, sc_actor_t *actor) {
   pthread_mutex_lock(&a->lock);
   pthread_cond_broadcast(&a->changed);
   pthread_mutex_unlock(&a->lock);
-}
-
-static struct timespec to_timespec(int64_t ns) {
-  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 }
 
 static void sleep_until(real_actor_t *a, int64_t deadline) {
@@ -260,6 +265,7 @@ static const sc_world_ops_t ops = {
     .wake = wake_actor,
     .retire = retire_actor,
     .submit = submit_work,
+    .pause = pause_for,
     .destroy = destroy_world,
 };
 

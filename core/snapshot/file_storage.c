@@ -142,7 +142,7 @@ static int64_t size(sc_file_t *f, sc_error_t *err) {
 }
 
 static int sync_file(sc_file_t *f, sc_error_t *err) {
-  /* A failed sync may have dropped pages for good: it is never tried again, the file is given up. */
+  /* A failed sync may have dropped pages for good: it is not tried again, the file is given up. */
   return f->sync && fsync_again(f->fd) < 0 ? fail(err, errno, "sync", f->path) : 0;
 }
 
@@ -216,8 +216,8 @@ static int fail_locked(sc_file_t *f, sc_error_t *err) {
   char text[32] = "";
   int64_t n = read_at(f, 0, text, sizeof text - 1, NULL);
   text[n > 0 ? strspn(text, "0123456789") : 0] = '\0';
-  sc_fail(err, SC_ELOCKED, "%s is in use by %s%s", f->path, text[0] ? "process " : "another process",
-          text);
+  sc_fail(err, SC_ELOCKED, "%s is in use by %s%s", f->path,
+          text[0] ? "process " : "another process", text);
   sc_error_set_file(err, f->path);
   return SC_ELOCKED;
 }

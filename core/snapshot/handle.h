@@ -44,9 +44,12 @@ typedef struct sc_operator_snapshot {
   uint32_t n_handles;
 } sc_operator_snapshot_t;
 
-typedef enum { SC_TASK_RUNNING = 0, SC_TASK_ENDED = 1, SC_TASK_FINISHED = 2 } sc_task_end_t; /* stored */
+typedef enum { /* stored: never renumber */
+  SC_TASK_RUNNING = 0, SC_TASK_ENDED = 1, SC_TASK_FINISHED = 2
+} sc_task_end_t;
 
 typedef struct sc_task_snapshot {
+  uint64_t checkpoint;      /* for which it was taken: its files lie in that one's folder */
   uint32_t task;            /* index of the task in its attempt */
   uint32_t subtask;         /* of all operators in the chain */
   sc_task_end_t end;        /* ENDED: taken after end of input was handed on */
@@ -70,6 +73,8 @@ void sc_operator_snapshot_copy(sc_operator_snapshot_t *to, const sc_operator_sna
 void sc_handle_fini(sc_handle_t *h);
 void sc_handle_copy(sc_handle_t *to, const sc_handle_t *from); /* `to` uninitialised */
 /* Groups of a KEYED handle's range, so entries of `offsets`. */
-static inline uint32_t sc_key_range_count(sc_key_range_t r) { return (uint32_t)r.last - r.first + 1; }
+static inline uint32_t sc_key_range_count(sc_key_range_t r) {
+  return (uint32_t)r.last - r.first + 1;
+}
 
 #endif

@@ -262,8 +262,8 @@ static int check_header(sc_keyed_reader_t *r, sc_bytes_t header, sc_error_t *err
   bool plain = compression && !strcmp(compression, "none");
   int rc = 0;
   if (!plain)
-    rc = sc_fail(err, SC_EUNSUPPORTED, "%s is compressed with \"%s\", which this version cannot read",
-                 r->path, compression ? compression : "nothing named");
+    rc = sc_fail(err, SC_EUNSUPPORTED, "%s is compressed with \"%s\", which this version cannot "
+                 "read", r->path, compression ? compression : "nothing named");
   free(compression);
   if (rc < 0)
     return rc;

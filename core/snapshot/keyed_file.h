@@ -1,11 +1,11 @@
 /*
  * keyed_file: the canonical file of keyed state, the same for every backend.
  *
- *   "SCKPKEYS" | u32 version | u32 header length | header, msgpack | u64 XXH64 of header and all before
+ *   "SCKPKEYS" | u32 version | u32 header length | header, msgpack | u64 XXH64 of all before it
  *   then for each non-empty key group, ascending:
  *     u16 group, u32 rows' bytes, rows
- *   row: u16 state index | u8 flags (1 = has a map key) | u32 key length, key | u32 namespace length,
- *        namespace | (u32 map-key length, map key) | u32 value length, value
+ *   row: u16 state index | u8 flags (1 = has a map key) | u32 key length, key |
+ *        u32 namespace length, namespace | (u32 map-key length, map key) | u32 value length, value
  *   header: {uid, first, last, compression = "none", states = [{name, kind, version, ttl}, ...]}
  * Rows of one group are written in bytewise order of (state, key, namespace, map key), so equal
  * state makes equal bytes. The offset of each group's block stands in the handle; the whole file's
@@ -26,7 +26,10 @@ typedef enum { /* stored: never renumber */
   SC_STATE_AGGREGATING = 5, SC_STATE_TIMERS = 6
 } sc_state_kind_t;
 
-typedef struct sc_keyed_file_state { const char *name; sc_state_kind_t kind; } sc_keyed_file_state_t;
+typedef struct sc_keyed_file_state {
+  const char *name;    /* unique in the operator */
+  sc_state_kind_t kind;
+} sc_keyed_file_state_t;
 
 typedef struct sc_keyed_row {
   uint16_t group;

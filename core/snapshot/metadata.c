@@ -38,8 +38,9 @@ void sc_metadata_destroy(sc_metadata_t *m) {
   free(m);
 }
 
-sc_metadata_operator_t *sc_metadata_add_operator(sc_metadata_t *m, const char *uid, const char *name,
-                                                 uint32_t parallelism, uint32_t max_parallelism) {
+sc_metadata_operator_t *sc_metadata_add_operator(sc_metadata_t *m, const char *uid,
+                                                 const char *name, uint32_t parallelism,
+                                                 uint32_t max_parallelism) {
   m->operators = sc_realloc(m->operators, (m->n_operators + 1) * sizeof *m->operators);
   sc_metadata_operator_t *op = &m->operators[m->n_operators++];
   *op = (sc_metadata_operator_t){
@@ -181,8 +182,8 @@ static int verify_file(void *arg, const sc_metadata_operator_t *op, uint32_t sub
   return rc;
 }
 
-int sc_metadata_verify(sc_storage_t *s, const char *dir, const char *job_dir, const sc_metadata_t *m,
-                       bool full, sc_error_t *err) {
+int sc_metadata_verify(sc_storage_t *s, const char *dir, const char *job_dir,
+                       const sc_metadata_t *m, bool full, sc_error_t *err) {
   verify_t v = {s, dir, job_dir, full, err};
   return sc_metadata_each_file(m, verify_file, &v);
 }

@@ -99,10 +99,12 @@ typedef struct sc_metadata {
 /* Pointers that add_* gave live until the next add_*; strings are set (malloc'ed) by the caller. */
 sc_metadata_t *sc_metadata_create(void);
 void sc_metadata_destroy(sc_metadata_t *m);
-sc_metadata_operator_t *sc_metadata_add_operator(sc_metadata_t *m, const char *uid, const char *name,
-                                                 uint32_t parallelism, uint32_t max_parallelism);
+sc_metadata_operator_t *sc_metadata_add_operator(sc_metadata_t *m, const char *uid,
+                                                 const char *name, uint32_t parallelism,
+                                                 uint32_t max_parallelism);
 sc_metadata_edge_t *sc_metadata_add_edge(sc_metadata_t *m);
-const sc_metadata_operator_t *sc_metadata_find(const sc_metadata_t *m, const char *uid); /* or NULL */
+/* NULL where there is none. */
+const sc_metadata_operator_t *sc_metadata_find(const sc_metadata_t *m, const char *uid);
 
 /* Call each(arg, op, subtask, handle) for every handle that lies in a file; a non-zero result ends
  * the walk and is returned. */
@@ -114,11 +116,11 @@ void sc_metadata_encode(const sc_metadata_t *m, sc_buf_t *out);
 int sc_metadata_decode(sc_bytes_t file, sc_metadata_t **out, sc_error_t *err);
 /* Publish DIR/_metadata. */
 int sc_metadata_write(sc_storage_t *s, const char *dir, const sc_metadata_t *m, sc_error_t *err);
-/* `path` is a snapshot's folder or its _metadata file (known by that name). Absent: SC_ENOTFOUND. */
+/* `path` is a snapshot's folder or its _metadata file, known by that name. Absent: SC_ENOTFOUND. */
 int sc_metadata_read(sc_storage_t *s, const char *path, sc_metadata_t **out, sc_error_t *err);
 /* Every listed file exists with its length (full = false) or its checksum too (full = true);
  * the first one that is missing, short or altered is named. job_dir resolves `directory`. */
-int sc_metadata_verify(sc_storage_t *s, const char *dir, const char *job_dir, const sc_metadata_t *m,
-                       bool full, sc_error_t *err);
+int sc_metadata_verify(sc_storage_t *s, const char *dir, const char *job_dir,
+                       const sc_metadata_t *m, bool full, sc_error_t *err);
 
 #endif

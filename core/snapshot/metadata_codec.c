@@ -136,7 +136,8 @@ static int bad(sc_error_t *err, const char *what, const char *uid) {
 }
 
 /* Array field of a map: *c stands at its first element. Absent: no elements. */
-static bool open_array(sc_bytes_t map, const char *key, bool required, sc_cursor_t *c, uint32_t *n) {
+static bool open_array(sc_bytes_t map, const char *key, bool required, sc_cursor_t *c,
+                       uint32_t *n) {
   sc_bytes_t array;
   sc_token_t token;
   *n = 0;
@@ -162,8 +163,8 @@ static bool take_raw(sc_bytes_t map, const char *key, sc_buf_t *out) {
 }
 
 /* An int field within bounds; -1 is never within them. */
-static bool take_u32(sc_bytes_t map, const char *key, int64_t otherwise, int64_t least, int64_t most,
-                     uint32_t *out) {
+static bool take_u32(sc_bytes_t map, const char *key, int64_t otherwise, int64_t least,
+                     int64_t most, uint32_t *out) {
   int64_t v = sc_value_field_int(map, key, otherwise);
   *out = (uint32_t)v;
   return v >= least && v <= most;
@@ -350,8 +351,8 @@ static int unwrap(sc_bytes_t file, sc_bytes_t *body, sc_error_t *err) {
     return bad(err, "its checksum does not fit its bytes", NULL);
   uint32_t version = sc_load_u32(file.data + 8);
   if (version > SC_METADATA_VERSION || version == 0)
-    return sc_fail(err, SC_EVERSION, "it has format version %" PRIu32 ", this program reads up to %d",
-                   version, SC_METADATA_VERSION);
+    return sc_fail(err, SC_EVERSION, "it has format version %" PRIu32 ", this program reads up "
+                   "to %d", version, SC_METADATA_VERSION);
   *body = sc_bytes(file.data + HEAD, file.len - HEAD - TAIL);
   if (sc_load_u32(file.data + 12) != body->len)
     return bad(err, "the length of its body does not fit", NULL);

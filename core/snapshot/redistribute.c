@@ -75,8 +75,8 @@ static int check(const sc_metadata_operator_t *old, uint32_t parallelism, uint32
     rc = sc_fail(err, SC_ESTATE, "operator %s cannot run with parallelism %" PRIu32 ": its "
                  "max_parallelism is %" PRIu32, old->uid, parallelism, max_parallelism);
   else if (max_parallelism != old->max_parallelism && has_keyed(old))
-    rc = sc_fail(err, SC_ESTATE, "keyed state of operator %s was taken with max_parallelism %" PRIu32
-                 " and cannot be restored with %" PRIu32, old->uid, old->max_parallelism,
+    rc = sc_fail(err, SC_ESTATE, "keyed state of operator %s was taken with max_parallelism %"
+                 PRIu32 " and cannot be restored with %" PRIu32, old->uid, old->max_parallelism,
                  max_parallelism);
   if (rc < 0)
     sc_error_set_operator(err, old->uid);

@@ -7,8 +7,8 @@
  * subtasks and cut contiguously, the first (T mod N) targets one more, beginning at a `start` that
  * rotates from state name to state name (names in bytewise order); with unchanged parallelism each
  * keeps its own. Union: everything to everyone. Broadcast: new subtask i gets the copy of old
- * reporting entry (i mod number of reporting ones), also when the parallelism is unchanged; an entry
- * without items reports nothing. A list that gets no items at a subtask is absent there.
+ * reporting entry (i mod number of reporting ones), also when the parallelism is unchanged; an
+ * entry without items reports nothing. A list that gets no items at a subtask is absent there.
  * Watermarks: with unchanged parallelism the subtask's own; else the least of all old ones (and
  * idle only if all were).
  * Finished: only if every old subtask had ended or finished.
@@ -24,12 +24,12 @@ typedef struct sc_restore_keyed {
   const sc_handle_t *handle;  /* borrowed from the metadata */
   const char *directory;      /* the old subtask's `directory`; NULL = the snapshot's own folder */
   sc_key_range_t range;       /* what of it to read */
-  int64_t watermark;          /* the old subtask's: for these groups nothing before it fires again */
+  int64_t watermark;          /* the old subtask's: nothing of these groups before it fires again */
 } sc_restore_keyed_t;
 
 typedef struct sc_restore_groups { /* also where an old subtask had no keyed state left to list */
   sc_key_range_t range;       /* groups of the new subtask ... */
-  int64_t watermark;          /* ... that had come to this watermark: nothing before it fires again */
+  int64_t watermark;          /* ... that had come to it: nothing before it fires again */
 } sc_restore_groups_t;
 
 typedef struct sc_restore_subtask {
@@ -51,13 +51,14 @@ typedef struct sc_restore_operator {
 /* Plan one operator. SC_ESTATE with both numbers when max_parallelism differs and there is keyed
  * state, or when parallelism > max_parallelism; SC_ECORRUPT when list bytes are damaged. Old tasks
  * that were chained are planned each by itself, so none takes its max_parallelism from another. */
-int sc_redistribute(const sc_metadata_operator_t *old, uint32_t parallelism, uint32_t max_parallelism,
-                    sc_restore_operator_t **out, sc_error_t *err);
+int sc_redistribute(const sc_metadata_operator_t *old, uint32_t parallelism,
+                    uint32_t max_parallelism, sc_restore_operator_t **out, sc_error_t *err);
 void sc_restore_operator_destroy(sc_restore_operator_t *plan); /* NULL is fine */
 
 /* List-state bytes (SC_HANDLE_LIST), written and read one list at a time. */
 void sc_lists_begin(sc_buf_t *out, uint32_t n_lists);
-void sc_lists_list(sc_buf_t *out, const char *name, int mode, uint32_t n_items); /* items follow: msgpack */
+/* The n_items values follow, msgpack. */
+void sc_lists_list(sc_buf_t *out, const char *name, int mode, uint32_t n_items);
 /* Items of a named list: 1 and a cursor-ready array body (n values) in *items and *n; 0 where
  * absent; SC_ECORRUPT. */
 int sc_lists_find(sc_bytes_t lists, const char *name, sc_bytes_t *items, uint32_t *n);

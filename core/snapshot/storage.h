@@ -42,8 +42,8 @@ typedef struct sc_storage_ops {
   int (*kind)(sc_storage_t *s, const char *path, sc_error_t *err);
   /* Call each(arg, name) for every entry, sorted by name; a non-zero result ends the walk and is
    * returned. An absent folder is SC_ENOTFOUND. */
-  int (*list)(sc_storage_t *s, const char *path, int (*each)(void *arg, const char *name), void *arg,
-              sc_error_t *err);
+  int (*list)(sc_storage_t *s, const char *path, int (*each)(void *arg, const char *name),
+              void *arg, sc_error_t *err);
   /* Lock a file exclusively for this process, with the pid as its text. SC_ELOCKED names the pid
    * that holds it. The lock is released by unlock or by the end of the process. */
   int (*lock)(sc_storage_t *s, const char *path, void **out, sc_error_t *err);
@@ -73,7 +73,8 @@ int sc_publish_commit(sc_publish_t *p, uint64_t *length, uint64_t *checksum, sc_
 void sc_publish_abandon(sc_publish_t *p); /* deletes what was written; frees p; NULL is fine */
 
 /* Whole file into out (appended), at most `max` bytes (SC_ELIMIT). */
-int sc_storage_read_all(sc_storage_t *s, const char *path, size_t max, sc_buf_t *out, sc_error_t *err);
+int sc_storage_read_all(sc_storage_t *s, const char *path, size_t max, sc_buf_t *out,
+                        sc_error_t *err);
 /* Fill data from an open file; SC_ECORRUPT where the file ends before. `path` is for messages. */
 int sc_storage_read_exactly(sc_storage_t *s, sc_file_t *f, const char *path, uint64_t offset,
                             void *data, size_t len, sc_error_t *err);

@@ -31,7 +31,8 @@ typedef struct sc_delta_sink {
   void *arg;
   void (*put)(void *arg, const sc_address_t *at, uint32_t hash, sc_bytes_t value);
   void (*remove)(void *arg, const sc_address_t *at, uint32_t hash);
-  void (*map_put)(void *arg, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key, sc_bytes_t value);
+  void (*map_put)(void *arg, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key,
+                  sc_bytes_t value);
   void (*map_remove)(void *arg, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key);
   void (*map_clear)(void *arg, const sc_address_t *at, uint32_t hash);
 } sc_delta_sink_t;
@@ -42,11 +43,13 @@ bool sc_delta_empty(const sc_delta_t *d);
 
 void sc_delta_put(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t value);
 void sc_delta_remove(sc_delta_t *d, const sc_address_t *at, uint32_t hash);
-void sc_delta_map_put(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key, sc_bytes_t value);
+void sc_delta_map_put(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key,
+                      sc_bytes_t value);
 void sc_delta_map_remove(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key);
 void sc_delta_map_clear(sc_delta_t *d, const sc_address_t *at, uint32_t hash);
 
-sc_delta_answer_t sc_delta_get(const sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t *value);
+sc_delta_answer_t sc_delta_get(const sc_delta_t *d, const sc_address_t *at, uint32_t hash,
+                               sc_bytes_t *value);
 sc_delta_answer_t sc_delta_map_get(const sc_delta_t *d, const sc_address_t *at, uint32_t hash,
                                    sc_bytes_t map_key, sc_bytes_t *value);
 /* What is known of a map, or NULL. Its ordered map may hold tombstones (entry flags). */
@@ -55,9 +58,11 @@ const sc_table_entry_t *sc_delta_map(const sc_delta_t *d, const sc_address_t *at
 /* Forget a value or a whole map: its new content is written to the sink by the caller. */
 void sc_delta_forget(sc_delta_t *d, const sc_address_t *at, uint32_t hash);
 /* Bring one map's range tombstone, if it has one, to the sink. Its entries stay. */
-void sc_delta_bring_clear(sc_delta_t *d, const sc_address_t *at, uint32_t hash, const sc_delta_sink_t *sink);
+void sc_delta_bring_clear(sc_delta_t *d, const sc_address_t *at, uint32_t hash,
+                          const sc_delta_sink_t *sink);
 /* Forget one entry of a map (whose range tombstone has been brought), written by the caller. */
-void sc_delta_forget_map_key(sc_delta_t *d, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key);
+void sc_delta_forget_map_key(sc_delta_t *d, const sc_address_t *at, uint32_t hash,
+                             sc_bytes_t map_key);
 /* Bring up to `budget` entries to the sink; returns what is left of the budget (> 0: all is done).
  * From the first fold on the delta may only be read, forgotten from, and folded. */
 int sc_delta_fold(sc_delta_t *d, int budget, const sc_delta_sink_t *sink);

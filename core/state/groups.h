@@ -24,8 +24,10 @@ void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash);
 
 /* The map, or NULL; an empty map does not exist. */
 const sc_table_entry_t *sc_groups_map(const sc_groups_t *g, const sc_address_t *at, uint32_t hash);
-void sc_groups_map_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key, sc_bytes_t value);
-void sc_groups_map_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key);
+void sc_groups_map_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key,
+                       sc_bytes_t value);
+void sc_groups_map_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash,
+                          sc_bytes_t map_key);
 
 /* A sink that brings a delta's entries here. Maps that it clears are freed later, in sweeps. */
 sc_delta_sink_t sc_groups_sink(sc_groups_t *g);
@@ -35,7 +37,8 @@ bool sc_groups_swept(const sc_groups_t *g); /* nothing is left to sweep */
 
 /* Write every row, group by group. ranks[state] is the state's index in the file: rows are ordered
  * by it, then by key, namespace and map key. Pool. */
-int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, sc_keyed_writer_t *w, sc_error_t *err);
+int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, sc_keyed_writer_t *w,
+                    sc_error_t *err);
 
 void sc_groups_usage(const sc_groups_t *g, uint64_t *items, uint64_t *bytes);
 

@@ -47,8 +47,10 @@ void sc_table_destroy(sc_table_t *t); /* NULL is fine */
 /* Hash of an address; computed once and handed to each table that is asked. */
 uint32_t sc_table_hash(const sc_address_t *at);
 sc_table_entry_t *sc_table_find(const sc_table_t *t, const sc_address_t *at, uint32_t hash);
-/* Insert or replace a value; flags become 0. `value` may be the entry's own, whole, but not a part. */
-sc_table_entry_t *sc_table_put(sc_table_t *t, const sc_address_t *at, uint32_t hash, sc_bytes_t value);
+/* Insert or replace a value; flags become 0. `value` may be the entry's own, whole, but not a part
+ * of it. */
+sc_table_entry_t *sc_table_put(sc_table_t *t, const sc_address_t *at, uint32_t hash,
+                               sc_bytes_t value);
 /* Find a map, or make an empty one. */
 sc_table_entry_t *sc_table_map(sc_table_t *t, const sc_address_t *at, uint32_t hash);
 /* Remove a value or a whole map: was it there? */
@@ -57,7 +59,8 @@ bool sc_table_remove(sc_table_t *t, const sc_address_t *at, uint32_t hash);
 sc_omap_t *sc_table_detach(sc_table_t *t, const sc_address_t *at, uint32_t hash);
 
 /* One entry of a map of this table. An emptied map stays until sc_table_remove. */
-sc_omap_entry_t *sc_table_map_put(sc_table_t *t, sc_table_entry_t *e, sc_bytes_t map_key, sc_bytes_t value);
+sc_omap_entry_t *sc_table_map_put(sc_table_t *t, sc_table_entry_t *e, sc_bytes_t map_key,
+                                  sc_bytes_t value);
 bool sc_table_map_remove(sc_table_t *t, sc_table_entry_t *e, sc_bytes_t map_key);
 
 /* The first entry at or behind bucket *cursor, of at most `buckets` buckets; NULL when there is

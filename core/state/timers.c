@@ -32,7 +32,8 @@ struct sc_timers {
   sc_keyed_t *keyed;           /* the window, borrowed */
   domain_t domains[N_DOMAINS]; /* by sc_time_domain_t */
   sc_buf_t popped;             /* map key of the last timer popped */
-  sc_buf_t scratch;            /* map key that is being made */
+  sc_buf_t deleted;            /* map key of the timer that is being deleted */
+  sc_buf_t scratch;            /* map key that is being made, or searched from */
   sc_buf_t put_off_key;        /* likewise, of put_off */
 };
 
@@ -215,6 +216,7 @@ void sc_timers_destroy(sc_timers_t *t) {
     sc_omap_destroy(d->put_off);
   }
   sc_buf_free(&t->popped);
+  sc_buf_free(&t->deleted);
   sc_buf_free(&t->scratch);
   sc_buf_free(&t->put_off_key);
   free(t);
@@ -290,8 +292,8 @@ int sc_timers_delete(sc_timers_t *t, const sc_timer_t *timer, sc_error_t *err) {
   domain_t *d = &t->domains[timer->domain];
   sc_address_t at = address(d, timer->group);
   sc_bytes_t value;
-  encode(&t->popped, timer); /* seek_head uses the other buffer */
-  sc_bytes_t map_key = sc_buf_bytes(&t->popped);
+  encode(&t->deleted, timer); /* a buffer of its own: the key may be the popped timer's */
+  sc_bytes_t map_key = sc_buf_bytes(&t->deleted);
   int rc = t->keyed->ops->map_get(t->keyed, &at, map_key, &value, err);
   if (rc <= 0)
     return rc;

@@ -31,7 +31,7 @@ typedef struct sc_timer {
   sc_time_domain_t domain; /* which clock fires it */
   int64_t time;          /* ms */
   uint16_t group;        /* of the key */
-  sc_bytes_t key;        /* key bytes; borrowed until the next call */
+  sc_bytes_t key;        /* key bytes; of a popped one borrowed until the next pop */
   sc_bytes_t name_space; /* of the window or the user; borrowed likewise */
 } sc_timer_t;
 
@@ -50,7 +50,8 @@ bool sc_timers_next(sc_timers_t *t, sc_time_domain_t domain, int64_t *time);
 void sc_timers_begin_advance(sc_timers_t *t, sc_time_domain_t domain);
 /* Remove and return the earliest timer with time <= upto: 1, or 0, which ends the advance. The
  * timer is removed before it fires. */
-int sc_timers_pop(sc_timers_t *t, sc_time_domain_t domain, int64_t upto, sc_timer_t *out, sc_error_t *err);
+int sc_timers_pop(sc_timers_t *t, sc_time_domain_t domain, int64_t upto, sc_timer_t *out,
+                  sc_error_t *err);
 uint64_t sc_timers_count(sc_timers_t *t, sc_time_domain_t domain);
 
 #endif

@@ -1,0 +1,363 @@
+/* job_view: what other threads see of a job, under one lock, and the eventfd that tells of news. */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../base/mem.h"
+#include "job_parts.h"
+
+#define EVENTS_MAX 10000 /* kept for a user who never looks */
+
+const char *sc_job_state_name(sc_job_state_t s) {
+  static const char *const names[] = {"starting", "running", "restarting", "canceling", "finished",
+                                      "failed", "canceled"};
+  return names[s];
+}
+
+void sc__view_init(sc_job_t *job) {
+  sc_view_t *v = &job->view;
+  pthread_mutex_init(&v->lock, NULL);
+  v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  v->statistics = sc_statistics_create(0, job->graph->n_tasks);
+  v->rows_tail = &v->rows;
+  for (uint32_t i = 0; i < job->graph->n_chains; i++) {
+    const sc_chain_plan_t *c = &job->graph->chains[i];
+    char *chain = sc_graph_chain_name(job->graph, c);
+    for (uint32_t s = 0; s < c->parallelism; s++) {
+      char *name = sc_format("%s %u/%u", chain, s + 1, c->parallelism);
+      sc_statistics_task_name(v->statistics, c->first_task + s, name);
+      free(name);
+    }
+    free(chain);
+  }
+}
+
+void sc__view_fini(sc_job_t *job) {
+  sc_view_t *v = &job->view;
+  while (v->rows) {
+    sc_rows_t *r = v->rows;
+    v->rows = r->next;
+    sc_buf_free(&r->bytes);
+    free(r);
+  }
+  while (v->answers) {
+    sc_answer_t *a = v->answers;
+    v->answers = a->next;
+    sc_error_clear(&a->error);
+    free(a);
+  }
+  sc_statistics_destroy(v->statistics);
+  sc_buf_free(&v->events);
+  sc_buf_free(&v->last_metrics);
+  free(v->error);
+  free(v->restored_path);
+  if (v->fd >= 0)
+    close(v->fd);
+  if (v->news_fd >= 0)
+    close(v->news_fd);
+  pthread_mutex_destroy(&v->lock);
+}
+
+static void raise_fd(int fd) {
+  uint64_t one = 1;
+  ssize_t n = write(fd, &one, sizeof one);
+  (void)n; /* a full counter is as good as one more */
+}
+
+static void lower_fd(int fd) {
+  uint64_t n;
+  ssize_t got = read(fd, &n, sizeof n);
+  (void)got; /* nothing there is fine */
+}
+
+/* With the lock held: something is new. */
+static void tell(sc_view_t *v) {
+  if (v->n_events)
+    raise_fd(v->fd);
+  raise_fd(v->news_fd);
+}
+
+static void begin_event(sc_view_t *v, const char *type, uint32_t more) {
+  if (v->n_events == EVENTS_MAX) { /* nobody looks: begin anew rather than grow for ever */
+    v->n_events = 0;
+    sc_buf_clear(&v->events);
+  }
+  v->n_events++;
+  sc_pack_map(&v->events, 1 + more);
+  sc_pack_cstr(&v->events, "type");
+  sc_pack_cstr(&v->events, type);
+}
+
+void sc__view_state(sc_job_t *job, sc_job_state_t state) {
+  sc_view_t *v = &job->view;
+  job->state = state;
+  sc__view_lock(job);
+  v->state = state;
+  v->restarts = sc_restart_count(job->restart);
+  begin_event(v, sc_job_state_name(state), v->error ? 1 : 0);
+  if (v->error) {
+    sc_pack_cstr(&v->events, "error");
+    sc_pack_cstr(&v->events, v->error);
+  }
+  tell(v);
+  sc__view_unlock(job);
+}
+
+void sc__view_error(sc_job_t *job, const sc_error_t *err) {
+  char *text = sc_error_format(err);
+  if (err->operator_name) {
+    char *named = sc_format("%s [%s]", text, err->operator_name);
+    free(text);
+    text = named;
+  }
+  sc__view_lock(job);
+  free(job->view.error);
+  job->view.error = text;
+  job->view.error_code = err->code;
+  sc__view_unlock(job);
+}
+
+void sc__view_attempt(sc_job_t *job, sc_attempt_t *attempt) {
+  sc_view_t *v = &job->view;
+  sc__view_lock(job);
+  if (v->attempt_shown) {
+    sc_buf_clear(&v->last_metrics);
+    sc_attempt_metrics(v->attempt_shown, &v->last_metrics);
+  }
+  v->attempt_shown = attempt;
+  if (attempt)
+    v->attempt = attempt->config.number;
+  sc__view_unlock(job);
+}
+
+void sc__view_rows(sc_job_t *job, sc_report_t *r) {
+  sc_view_t *v = &job->view;
+  sc_rows_t *rows = sc_calloc(1, sizeof *rows);
+  *rows = (sc_rows_t){.uid = r->uid, .id = r->id, .visible = r->id == 0, .bytes = r->bytes};
+  r->bytes = (sc_buf_t)SC_BUF_INIT;
+  sc__view_lock(job);
+  rows->visible |= r->id && r->id <= v->last_checkpoint;
+  *v->rows_tail = rows;
+  v->rows_tail = &rows->next;
+  sc__view_unlock(job);
+}
+
+void sc__view_rewind(sc_job_t *job, uint64_t id) {
+  sc_view_t *v = &job->view;
+  sc__view_lock(job);
+  sc_rows_t **at = &v->rows;
+  while (*at) {
+    sc_rows_t *r = *at;
+    if (r->visible || r->id <= id) {
+      r->visible |= r->id <= id;
+      at = &r->next;
+      continue;
+    }
+    *at = r->next;
+    sc_buf_free(&r->bytes);
+    free(r);
+  }
+  v->rows_tail = at;
+  sc__view_unlock(job);
+}
+
+void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *text) {
+  sc_view_t *v = &job->view;
+  sc__view_lock(job);
+  if (complete) {
+    v->last_checkpoint = id;
+    for (sc_rows_t *r = v->rows; r; r = r->next)
+      r->visible |= r->id <= id;
+  }
+  begin_event(v, complete ? "checkpoint" : "checkpoint_failed", text ? 2 : 1);
+  sc_pack_cstr(&v->events, "id");
+  sc_pack_int(&v->events, (int64_t)id);
+  if (text) {
+    sc_pack_cstr(&v->events, complete ? "path" : "reason");
+    sc_pack_cstr(&v->events, text);
+  }
+  tell(v);
+  sc__view_unlock(job);
+}
+
+/* ---- tickets ---- */
+
+static sc_answer_t *find_answer(sc_view_t *v, uint64_t ticket, uint64_t request) {
+  sc_answer_t *a = v->answers;
+  while (a && (ticket ? a->ticket != ticket : a->done || a->request != request))
+    a = a->next;
+  return a;
+}
+
+void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request) {
+  sc__view_lock(job);
+  sc_answer_t *a = find_answer(&job->view, ticket, 0);
+  if (a)
+    a->request = request;
+  sc__view_unlock(job);
+}
+
+void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err) {
+  sc__view_lock(job);
+  sc_answer_t *a = find_answer(&job->view, 0, request);
+  if (a) {
+    a->done = true;
+    a->id = id;
+    if (err)
+      sc_error_move(&a->error, err);
+    tell(&job->view);
+  }
+  sc__view_unlock(job);
+}
+
+typedef struct ask_mail { sc_mail_t mail; sc_job_t *job; uint64_t ticket; } ask_mail_t;
+
+static void drop_ask(sc_mail_t *mail) {
+  sc_job_unref(((ask_mail_t *)mail)->job);
+  free(mail);
+}
+
+static void run_ask(sc_mail_t *mail, void *owner) {
+  ask_mail_t *m = (ask_mail_t *)mail;
+  sc_job_t *job = m->job;
+  if (!job->coordinator || !job->coordinating || !job->dir || job->all_finished) {
+    sc_error_t err = SC_ERROR_INIT;
+    if (!job->dir)
+      sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
+    else
+      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s", sc_job_state_name(job->state));
+    sc__view_asked(job, m->ticket, UINT64_MAX);
+    sc__view_answer(job, UINT64_MAX, 0, &err);
+    sc_error_clear(&err);
+  } else {
+    sc__view_asked(job, m->ticket, sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+    sc__job_actions(job);
+  }
+  drop_ask(mail);
+}
+
+uint64_t sc_job_checkpoint(sc_job_t *job) {
+  sc_answer_t *a = sc_calloc(1, sizeof *a);
+  sc__view_lock(job);
+  a->ticket = ++job->view.next_ticket;
+  a->next = job->view.answers;
+  job->view.answers = a;
+  uint64_t ticket = a->ticket;
+  sc__view_unlock(job);
+  ask_mail_t *m = sc_calloc(1, sizeof *m);
+  *m = (ask_mail_t){.mail = {.run = run_ask, .drop = drop_ask}, .job = job, .ticket = ticket};
+  sc_job_ref(job);
+  sc_engine_post(job->engine, &m->mail);
+  return ticket;
+}
+
+int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err) {
+  int rc = 0;
+  sc__view_lock(job);
+  sc_answer_t **at = &job->view.answers;
+  while (*at && (*at)->ticket != ticket)
+    at = &(*at)->next;
+  sc_answer_t *a = *at;
+  if (!a) {
+    rc = sc_fail(err, SC_EINVAL, "no such request");
+  } else if (!a->done && sc_job_state_ended(job->view.state)) {
+    rc = sc_fail(err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->view.state));
+  } else if (a->done) {
+    rc = a->error.code ? a->error.code : 1;
+    *id = a->id;
+    if (err)
+      sc_error_move(err, &a->error);
+  }
+  if (a && rc) {
+    *at = a->next;
+    sc_error_clear(&a->error);
+    free(a);
+  }
+  sc__view_unlock(job);
+  return rc;
+}
+
+/* ---- looking ---- */
+
+void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
+  sc_view_t *v = &job->view;
+  sc__view_lock(job);
+  *out = (sc_job_status_t){.state = v->state, .attempt = v->attempt, .restarts = v->restarts,
+                           .last_checkpoint = v->last_checkpoint, .error = sc_strdup(v->error),
+                           .error_code = v->error_code, .restored_path = sc_strdup(v->restored_path),
+                           .was_complete = v->was_complete};
+  if (v->last_checkpoint && job->path)
+    out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);
+  sc__view_unlock(job);
+}
+
+void sc_job_status_fini(sc_job_status_t *s) {
+  free(s->last_checkpoint_path);
+  free(s->error);
+  free(s->restored_path);
+}
+
+const char *sc_job_id(const sc_job_t *job) { return job->id; }
+
+void sc_job_statistics(sc_job_t *job, sc_buf_t *out) {
+  sc__view_lock(job);
+  sc_statistics_encode(job->view.statistics, out);
+  sc__view_unlock(job);
+}
+
+void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
+  sc__view_lock(job);
+  if (job->view.attempt_shown)
+    sc_attempt_metrics(job->view.attempt_shown, out);
+  else if (job->view.last_metrics.len)
+    sc_buf_put_bytes(out, sc_buf_bytes(&job->view.last_metrics));
+  else
+    sc_pack_array(out, 0);
+  sc__view_unlock(job);
+}
+
+void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
+  sc_buf_t rows = SC_BUF_INIT;
+  uint32_t n = 0;
+  sc__view_lock(job);
+  for (sc_rows_t *r = job->view.rows; r; r = r->next) {
+    if (!r->visible || strcmp(r->uid, uid) != 0)
+      continue;
+    sc_cursor_t c = sc_cursor(sc_buf_bytes(&r->bytes));
+    sc_token_t array;
+    if (sc_cursor_next(&c, &array) == 1 && array.type == SC_ARRAY) {
+      n += array.n;
+      sc_buf_put(&rows, c.at, (size_t)(c.end - c.at));
+    }
+  }
+  sc__view_unlock(job);
+  sc_pack_array(out, n);
+  sc_buf_put_bytes(out, sc_buf_bytes(&rows));
+  sc_buf_free(&rows);
+}
+
+void sc_job_events(sc_job_t *job, sc_buf_t *out) {
+  sc__view_lock(job);
+  sc_pack_array(out, job->view.n_events);
+  sc_buf_put_bytes(out, sc_buf_bytes(&job->view.events));
+  job->view.n_events = 0;
+  sc_buf_clear(&job->view.events);
+  lower_fd(job->view.fd);
+  sc__view_unlock(job);
+}
+
+int sc_job_fd(sc_job_t *job) { return job->view.fd; }
+
+int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms) {
+  struct pollfd p = {.fd = job->view.news_fd, .events = POLLIN};
+  int rc = poll(&p, 1, timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms);
+  if (rc < 0)
+    return SC_ECANCELED;
+  if (rc > 0)
+    lower_fd(job->view.news_fd);
+  return rc > 0;
+}

@@ -1,0 +1,106 @@
+/*
+ * heap: the inside of the heap backend, for its two rooms: heap_backend.c (states, reads, writes,
+ * iterators) and heap_snapshot.c (cuts, folding, loading). A window is layered, newest first:
+ *
+ *   deltas[n - 1]   active: takes the writes
+ *   ...             frozen: each the end of one cut (or of one that was aborted)
+ *   deltas[0]       the oldest; it is folded into the base next
+ *   groups          the base
+ *
+ * A cut (checkpoint) is "the base and all deltas up to `newest`"; where newest is NULL, the base.
+ *
+ * (I1) While a cut is the base, the base is locked: nothing writes to it, the pool may read it.
+ * (I2) A locked base has a delta above it: freezing makes one.
+ * (I3) At most one cut is the base, and it is the oldest: each freeze ends a delta of its own, and
+ *      a delta leaves only while the base is not locked.
+ * (I4) Where the active delta is the only one and the base is not locked, it takes no new entries:
+ *      a write brings its key home, out of the delta, and goes to the base.
+ * (I5) A live iterator's layers do not change: what would change them first lets it copy the rest.
+ *
+ * What the pool touches while it writes snapshot n: the snapshot's own struct, the window's uid and
+ * range, names of states (never changed once declared), and the base.
+ *
+ * Threads and ownership: as backend.h says of windows.
+ */
+#ifndef SC_STATE_HEAP_H
+#define SC_STATE_HEAP_H
+
+#include "groups.h"
+#include "map_merge.h"
+
+typedef struct sc_heap sc_heap_t;
+
+typedef struct sc_heap_state {
+  char *name;           /* unique in the window */
+  sc_state_kind_t kind; /* as declared or restored */
+  bool declared;        /* false: only a restore brought it */
+} sc_heap_state_t;
+
+struct sc_keyed_snapshot {
+  sc_keyed_snapshot_t *next;     /* the next newer cut, or NULL */
+  sc_heap_t *heap;               /* the window */
+  uint64_t id;                   /* checkpoint */
+  sc_delta_t *newest;            /* last delta of the cut; NULL: the cut is the base */
+  bool writing;                  /* handed out by ready, not yet done */
+  uint32_t n_states;             /* that existed at the freeze */
+  sc_keyed_file_state_t *states; /* of them, by name; filled by ready */
+  uint16_t *ranks;               /* where each state of the window is in `states` */
+};
+
+struct sc_map_iterator {
+  sc_heap_t *heap;         /* the window */
+  sc_map_iterator_t *next; /* other live iterators */
+  int state;               /* of the map */
+  uint32_t hash;           /* of the map's address; equal ones count as the same map */
+  bool copied;             /* the rest is in `rest`, no longer in the layers */
+  sc_map_merge_t merge;    /* the map's layers */
+  sc_buf_t rest;           /* (u32 length, map key, u32 length, value) again and again */
+  size_t at;               /* where in rest it is */
+};
+
+struct sc_heap {
+  sc_keyed_t keyed;             /* first: the window is one */
+  char *uid;                    /* of the operator, for files and messages */
+  sc_heap_state_t *states;      /* n_states; only ever more */
+  uint32_t n_states;            /* declared or restored */
+  uint32_t cap_states;          /* room for them */
+  sc_groups_t *groups;          /* the base */
+  sc_delta_t **deltas;          /* oldest first; the last one is active */
+  uint32_t n_deltas;            /* of them; 0: writes go to the base */
+  uint32_t cap_deltas;          /* room for them */
+  sc_keyed_snapshot_t *cuts;    /* oldest first */
+  sc_map_iterator_t *iterators; /* live ones */
+};
+
+static inline sc_heap_t *sc__heap_of(sc_keyed_t *k) { return (sc_heap_t *)k; }
+
+static inline bool sc__heap_base_locked(const sc_heap_t *h) { return h->cuts && !h->cuts->newest; }
+
+static inline sc_delta_t *sc__heap_active(const sc_heap_t *h) {
+  return h->n_deltas ? h->deltas[h->n_deltas - 1] : NULL;
+}
+
+/* heap_backend.c */
+bool sc__heap_is_map(sc_state_kind_t kind); /* addressed by map keys */
+const char *sc__heap_kind_name(sc_state_kind_t kind);
+int sc__heap_find_state(const sc_heap_t *h, const char *name); /* or -1 */
+/* The new index, or SC_ELIMIT. */
+int sc__heap_add_state(sc_heap_t *h, const char *name, sc_state_kind_t kind, bool declared,
+                       sc_error_t *err);
+/* (I5) From here on the iterator does not need the layers. */
+void sc__heap_copy_rest(sc_map_iterator_t *it);
+
+/* heap_snapshot.c: operations of backend.h. */
+sc_keyed_snapshot_t *sc__heap_freeze(sc_keyed_t *k, uint64_t checkpoint);
+sc_keyed_snapshot_t *sc__heap_ready(sc_keyed_t *k);
+int sc__heap_snapshot_write(sc_keyed_snapshot_t *snap, sc_storage_t *s, const char *dir,
+                            const char *file, sc_handle_t *handle, sc_error_t *err);
+void sc__heap_snapshot_done(sc_keyed_t *k, sc_keyed_snapshot_t *snap);
+void sc__heap_abort(sc_keyed_t *k, uint64_t checkpoint);
+uint64_t sc__heap_snapshot_id(const sc_keyed_snapshot_t *snap);
+bool sc__heap_step(sc_keyed_t *k, int budget);
+int sc__heap_load(sc_keyed_t *k, sc_storage_t *s, const char *dir, const sc_restore_keyed_t *part,
+                  sc_error_t *err);
+void sc__heap_free_cut(sc_keyed_snapshot_t *cut);
+
+#endif

@@ -1,0 +1,200 @@
+#include "job_handle.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include <lauxlib.h>
+
+#include "codec.h"
+
+int lsc_push_failure(lua_State *L, int rc, sc_error_t *err) {
+  char *text = sc_error_format(err);
+  bool named = err->operator_name && err->code;
+  lua_pushnil(L);
+  if (named)
+    lua_pushfstring(L, "%s [%s]", text, err->operator_name);
+  else
+    lua_pushstring(L, err->code ? text : sc_error_name(rc));
+  lua_pushstring(L, sc_error_name(rc));
+  free(text);
+  sc_error_clear(err);
+  return 3;
+}
+
+sc_job_t **lsc_job_box(lua_State *L) {
+  sc_job_t **box = lua_newuserdatauv(L, sizeof *box, 0);
+  *box = NULL;
+  luaL_setmetatable(L, LSC_JOB);
+  return box;
+}
+
+static sc_job_t *check(lua_State *L) {
+  sc_job_t *job = *(sc_job_t **)luaL_checkudata(L, 1, LSC_JOB);
+  if (!job)
+    luaL_error(L, "attempt to use a closed job");
+  return job;
+}
+
+static int job_gc(lua_State *L) {
+  sc_job_t **box = luaL_checkudata(L, 1, LSC_JOB);
+  sc_job_unref(*box);
+  *box = NULL;
+  return 0;
+}
+
+static int job_id(lua_State *L) {
+  lua_pushstring(L, sc_job_id(check(L)));
+  return 1;
+}
+
+static void set_str(lua_State *L, const char *name, const char *value) {
+  if (!value)
+    return;
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, name);
+}
+
+static void set_int(lua_State *L, const char *name, uint64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, name);
+}
+
+/* The strings of a status are the C side's: they are copied before anything can raise but memory. */
+static int job_status(lua_State *L) {
+  sc_job_status_t s;
+  sc_job_t *job = check(L);
+  lua_createtable(L, 0, 9);
+  sc_job_status(job, &s);
+  set_str(L, "state", sc_job_state_name(s.state));
+  set_int(L, "attempt", s.attempt);
+  set_int(L, "restarts", s.restarts);
+  set_str(L, "error", s.error);
+  if (s.error)
+    set_str(L, "error_code", sc_error_name(s.error_code));
+  if (s.last_checkpoint)
+    set_int(L, "last_checkpoint", s.last_checkpoint);
+  set_str(L, "last_checkpoint_path", s.last_checkpoint_path);
+  set_str(L, "restored_from", s.restored_path);
+  if (s.was_complete) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "was_complete");
+  }
+  sc_job_status_fini(&s);
+  return 1;
+}
+
+static int64_t mono_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Lua's signal handler has set a hook; it fires with the next instruction, so run one. */
+static void let_signals_raise(lua_State *L) {
+  if (luaL_loadstring(L, "return") == LUA_OK)
+    lua_call(L, 0, 0);
+  else
+    lua_pop(L, 1);
+}
+
+static bool ended(sc_job_t *job) {
+  sc_job_status_t s;
+  sc_job_status(job, &s);
+  bool yes = sc_job_state_ended(s.state);
+  sc_job_status_fini(&s);
+  return yes;
+}
+
+/* Wait for news until `until_ms` (< 0: for ever); false when time is over. */
+static bool news(lua_State *L, sc_job_t *job, int64_t until_ms) {
+  int64_t left = until_ms < 0 ? -1 : until_ms - mono_ms();
+  if (until_ms >= 0 && left <= 0)
+    return false;
+  if (sc_job_wait_news(job, left) < 0)
+    let_signals_raise(L);
+  return true;
+}
+
+static int job_wait(lua_State *L) {
+  sc_job_t *job = check(L);
+  int64_t until = lua_isnoneornil(L, 2) ? -1 : mono_ms() + luaL_checkinteger(L, 2);
+  while (!ended(job))
+    if (!news(L, job, until)) {
+      if (ended(job))
+        break;
+      lua_pushnil(L);
+      lua_pushliteral(L, "ETIMEOUT: the job still runs");
+      lua_pushliteral(L, "ETIMEOUT");
+      return 3;
+    }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int job_cancel(lua_State *L) {
+  sc_job_cancel(check(L));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int job_checkpoint(lua_State *L) {
+  sc_job_t *job = check(L);
+  uint64_t ticket = sc_job_checkpoint(job), id = 0;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job, -1);
+  if (rc < 0)
+    return lsc_push_failure(L, rc, &err);
+  lua_pushinteger(L, (lua_Integer)id);
+  return 1;
+}
+
+/* Push what `fill` wrote as a Lua value. A buffer is freed before anything may raise. */
+static int push_value(lua_State *L, sc_buf_t *bytes) {
+  sc_error_t err = SC_ERROR_INIT;
+  int rc = lsc_decode(L, sc_buf_bytes(bytes), &err);
+  sc_buf_free(bytes);
+  return rc < 0 ? lsc_push_failure(L, rc, &err) : 1;
+}
+
+static int job_statistics(lua_State *L) {
+  sc_buf_t bytes = SC_BUF_INIT;
+  sc_job_statistics(check(L), &bytes);
+  return push_value(L, &bytes);
+}
+
+static int job_metrics(lua_State *L) {
+  sc_buf_t bytes = SC_BUF_INIT;
+  sc_job_metrics(check(L), &bytes);
+  return push_value(L, &bytes);
+}
+
+static int job_rows(lua_State *L) {
+  sc_buf_t bytes = SC_BUF_INIT;
+  sc_job_rows(check(L), luaL_checkstring(L, 2), &bytes);
+  return push_value(L, &bytes);
+}
+
+static int job_events(lua_State *L) {
+  sc_buf_t bytes = SC_BUF_INIT;
+  sc_job_events(check(L), &bytes);
+  return push_value(L, &bytes);
+}
+
+static int job_fd(lua_State *L) {
+  lua_pushinteger(L, sc_job_fd(check(L)));
+  return 1;
+}
+
+void lsc_job_open(lua_State *L) {
+  static const luaL_Reg methods[] = {
+      {"id", job_id}, {"status", job_status}, {"wait", job_wait}, {"cancel", job_cancel},
+      {"checkpoint", job_checkpoint}, {"statistics", job_statistics}, {"metrics", job_metrics},
+      {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc}, {NULL, NULL}};
+  luaL_newmetatable(L, LSC_JOB);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,115 @@
+/*
+ * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
+ *
+ * start(plan) -> job | nil, "ECODE: message", "ECODE"
+ * null: what stands for nil inside containers. array(t): marks t as an array, returns it.
+ *
+ * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
+ * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
+ * and joins it within 2 s. It does nothing in a forked child, which has none of the threads. The
+ * module stays loaded for ever (-z nodelete), since threads may still be in it.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "../../core/runtime/engine.h"
+#include "../../core/runtime/world_real.h"
+#include "codec.h"
+#include "job_handle.h"
+#include "plan.h"
+
+#define LSC_SENTINEL "streamckpt.core.sentinel"
+
+static struct {
+  pthread_mutex_t lock;
+  sc_engine_t *engine;  /* NULL before the first start and after the shutdown */
+  pid_t owner;          /* the process that made it */
+  bool registered;      /* atexit */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void shut_down(void) {
+  pthread_mutex_lock(&process.lock);
+  sc_engine_t *engine = process.owner == getpid() ? process.engine : NULL;
+  process.engine = NULL;
+  pthread_mutex_unlock(&process.lock);
+  sc_engine_destroy(engine);
+}
+
+static sc_engine_t *engine_of_process(sc_error_t *err) {
+  pthread_mutex_lock(&process.lock);
+  if (!process.engine || process.owner != getpid()) {
+    process.engine = sc_engine_create(sc_world_real_create(true, 0), err);
+    process.owner = getpid();
+  }
+  if (!process.registered)
+    process.registered = atexit(shut_down) == 0;
+  sc_engine_t *engine = process.engine;
+  pthread_mutex_unlock(&process.lock);
+  return engine;
+}
+
+static int sentinel_gc(lua_State *L) {
+  shut_down();
+  return 0;
+}
+
+/* The sentinel of this state is made with its first job: a slot's state has none. */
+static void add_sentinel(lua_State *L) {
+  if (luaL_newmetatable(L, LSC_SENTINEL)) {
+    lua_pushcfunction(L, sentinel_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_newuserdatauv(L, 0, 0);
+    lua_pushvalue(L, -2);
+    lua_setmetatable(L, -2);
+    lua_setfield(L, -2, "sentinel"); /* lives in its own metatable, so as long as the state */
+  }
+  lua_pop(L, 1);
+}
+
+__attribute__((visibility("default"))) int luaopen_streamckpt_core(lua_State *L);
+
+static int core_start(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  sc_error_t err = SC_ERROR_INIT;
+  sc_engine_t *engine = engine_of_process(&err);
+  if (!engine)
+    return lsc_push_failure(L, err.code, &err);
+  add_sentinel(L);
+  sc_job_t **box = lsc_job_box(L);
+  lsc_plan_t *plan;
+  int rc = lsc_plan_read(L, 1, luaopen_streamckpt_core, &plan, &err);
+  if (rc < 0)
+    return lsc_push_failure(L, rc, &err);
+  sc_graph_t *graph = plan->graph;
+  plan->graph = NULL; /* the job's from here on, whatever happens */
+  plan->host = NULL;
+  rc = sc_job_start(engine, graph, &plan->options, box, &err);
+  if (rc < 0)
+    return lsc_push_failure(L, rc, &err);
+  lua_settop(L, 2);
+  return 1;
+}
+
+static int core_array(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  lsc_array_metatable(L);
+  lua_setmetatable(L, 1);
+  return 1;
+}
+
+int luaopen_streamckpt_core(lua_State *L) {
+  static const luaL_Reg functions[] = {{"start", core_start}, {"array", core_array}, {NULL, NULL}};
+  lsc_codec_open(L);
+  lsc_job_open(L);
+  lsc_plan_open(L);
+  luaL_newlib(L, functions);
+  lsc_push_null(L);
+  lua_setfield(L, -2, "null");
+  return 1;
+}

@@ -1,0 +1,255 @@
+-- env: the environment, where a job's graph begins and from where it is started.
+
+local closure = require "streamckpt.closure"
+local config = require "streamckpt.config"
+local job = require "streamckpt.job"
+local misuse = require "streamckpt.misuse"
+local plan = require "streamckpt.plan"
+local result = require "streamckpt.result"
+local stream = require "streamckpt.stream"
+
+local env = {}
+
+-- How long an interrupted execute waits for its job to end.
+local LEAVE_MS = 2000
+
+local Env = { __name = "streamckpt.env", __stays = "an environment, which stays in the script" }
+local methods = {}
+
+Env.__index = stream.lookup(methods, { from_socket = true, from_stdin = true }, "env")
+
+function Env:__tostring()
+  return ("streamckpt.env<%s, %d operators>"):format(self.name, #self.nodes)
+end
+
+-- The script that the interpreter was started with; nil at a prompt, with -e, and from stdin.
+local function script_path()
+  local arguments = rawget(_G, "arg")
+  if type(arguments) ~= "table" or not arguments[-1] then return nil end
+  local path = arguments[0]
+  return type(path) == "string" and path ~= "-" and path or nil
+end
+
+-- The number of this process; Linux tells it in a file.
+local function process_id()
+  local file <close> = io.open("/proc/self/stat")
+  return file and file:read("n") or 0
+end
+
+local function default_name()
+  local path = script_path()
+  if not path then return ("repl-%d"):format(process_id()) end
+  local name = path:match("([^/]+)$") or path
+  return name:match("^(.+)%.lua$") or name
+end
+
+-- A name as it can be a folder: what is no letter, digit, '.', '_' becomes one '-'.
+local function slug(name)
+  local out = name:lower():gsub("[^%w_.]+", "-"):gsub("^[-.]+", ""):gsub("%-+$", "")
+  return out ~= "" and out or "job"
+end
+
+--- A new environment: the options of one job, and its graph.
+-- @param options a table, checked strictly; durations are ms or "10s", sizes bytes or "64mb":
+--   name (the script's file name), id (folder of its checkpoints; made from the name),
+--   parallelism (1), max_parallelism (derived), slots: threads (the largest parallelism),
+--   checkpoint { interval (0: none), dir, timeout ("10min"), min_pause (0), max_concurrent (1),
+--     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation") },
+--   state { backend ("heap"), sync (false: snapshots are written while records flow) },
+--   restart { strategy: "none" or "fixed_delay" (with checkpoint.interval), attempts, delay ("1s") },
+--   network { segment_size ("32kb"), exclusive_buffers (2), floating_buffers (8),
+--     buffer_timeout ("100ms") },
+--   log { level: what goes to stderr ("warn"; debug, info, error, off), file: what goes there from
+--     info on (DIR/ID/log) }
+-- @return the environment. Raises at the caller's line for an option that is unknown, wrong, or not
+--   built yet.
+-- Example: local env = sc.env { parallelism = 2, checkpoint = { interval = "1s", dir = "ckpt" } }
+function env.new(options)
+  local checked = config.job(options)
+  local name = checked.name or default_name()
+  return setmetatable({ options = checked, name = name, id = checked.id or slug(name), nodes = {} }, Env)
+end
+
+local function check_self(self, call)
+  if getmetatable(self) ~= Env then
+    misuse.raise("%s is called on %s; write env:%s(...), with a colon", call, misuse.shown(self), call)
+  end
+end
+
+local NAMES = { uid = { check = config.text }, name = { check = config.text } }
+
+local function with_names(schema)
+  for name, rule in pairs(NAMES) do schema[name] = rule end
+  return schema
+end
+
+local FILE_OPTIONS = with_names { position = { check = config.boolean, default = false } }
+
+--- The lines of text files, without their ends. Tasks share the files between them.
+-- @param paths a path, or an array of paths
+-- @param options {position = true: values are {text, file, line} instead of strings, uid, name}
+-- @return a stream of strings. Raises at the caller's line for anything but paths.
+-- Example: env:from_file("access.log"):uid("log")
+function methods:from_file(paths, options)
+  check_self(self, "from_file")
+  if type(paths) == "string" then paths = { paths } end
+  if type(paths) ~= "table" or #paths == 0 then
+    misuse.raise("from_file needs a path or an array of paths, got %s",
+      type(paths) == "table" and "a table without any" or misuse.shown(paths))
+  end
+  local copy = {}
+  for i, path in ipairs(paths) do
+    if not config.text(path) then
+      misuse.raise("from_file needs paths, and number %d is %s", i, misuse.shown(path))
+    end
+    copy[i] = path
+  end
+  local checked = config.check(FILE_OPTIONS, options, "from_file")
+  return stream.source(self, {
+    call = "from_file", kind = "file_source", native = true, stateful = true, uid = checked.uid,
+    name = checked.name, options = { paths = copy, position = checked.position },
+  })
+end
+
+--- The values of an array, in order, from one task.
+-- @param values an array without holes
+-- @param options {uid, name}
+-- @return a stream
+-- Example: env:from_values { "a", "b", "c" }
+function methods:from_values(values, options)
+  check_self(self, "from_values")
+  if type(values) ~= "table" then
+    misuse.raise("from_values needs an array of values, got %s", misuse.shown(values))
+  end
+  local count = 0
+  for _ in pairs(values) do count = count + 1 end
+  if count ~= #values then
+    misuse.raise("from_values needs an array: keys 1 to n without holes, and no others")
+  end
+  local checked = config.check(NAMES, options, "from_values")
+  return stream.source(self, {
+    call = "from_values", kind = "values_source", native = true, stateful = true, parallelism = 1,
+    uid = checked.uid, name = checked.name,
+    options = { values = table.move(values, 1, count, 1, {}) },
+  })
+end
+
+local function rate_rule(value)
+  if type(value) == "number" and value > 0 and value < math.huge then return value end
+  return nil, "a number of values a second, more than 0"
+end
+
+local GENERATOR = with_names {
+  fn = { check = config.callable }, rate = { check = rate_rule },
+  count = { check = config.integer(0, math.maxinteger) },
+}
+
+--- Values made by a function.
+-- @param spec {fn = fn(i) -> value, nil for none, with i from 0 (without fn the values are the i),
+--   count: how many i (endless by default), rate: how many a second over all tasks (as fast as possible
+--   by default), uid, name}
+-- @return a stream
+-- Example: env:from_generator { count = 1000, fn = function(i) return { n = i } end }
+function methods:from_generator(spec)
+  check_self(self, "from_generator")
+  local checked = config.check(GENERATOR, spec, "from_generator")
+  return stream.source(self, {
+    call = "from_generator", kind = "generator", native = false, stateful = true, uid = checked.uid,
+    name = checked.name, options = { count = checked.count, rate = checked.rate },
+    spec = { fn = checked.fn, count = checked.count, rate = checked.rate },
+  })
+end
+
+--- A source in Lua. Its splits are found once and dealt to the tasks; where each of them stands is
+-- in every checkpoint.
+-- @param spec {splits = function() -> array of plain values,
+--   read = function(ctx, split, position) -> the new position, or nil when the split is at its end;
+--     a second result is how many ms to wait before the next call. position is nil at first;
+--     ctx:emit(value [, timestamp in ms]) emits,
+--   open = function(ctx), close = function(ctx), replayable = false if it cannot read again from a
+--   position (true by default), uid, name}
+-- @return a stream
+-- Example: env:source { splits = function() return { 1, 2 } end, read = function(ctx, split, at)
+--   at = (at or 0) + 1; if at > 10 then return nil end; ctx:emit(split * at); return at end }
+function methods:source(spec)
+  check_self(self, "source")
+  local checked = config.check(stream.SOURCE_SPEC, spec, "source")
+  for _, name in ipairs { "splits", "read" } do
+    if not checked[name] then misuse.raise("source needs %s, a function", name) end
+  end
+  return stream.source(self, {
+    call = "source", kind = "source", native = false, stateful = true, uid = checked.uid,
+    name = checked.name, options = { replayable = checked.replayable },
+    spec = { splits = checked.splits, read = checked.read, open = checked.open, close = checked.close,
+             replayable = checked.replayable },
+  })
+end
+
+-- The part of the plan that says how to run the graph.
+local function job_plan(self, start, built)
+  local options = self.options
+  local checkpoint, network, log = options.checkpoint, options.network, options.log
+  return {
+    id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
+    slots = built.slots, dir = checkpoint.dir, interval = checkpoint.interval,
+    timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
+    max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
+    retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
+    restart = options.restart, network = network,
+    log = { level = log.level, file = log.file },
+    from = start.from, allow_non_restored_state = start.allow_non_restored_state,
+    fallback = start.fallback, warnings = built.warnings,
+  }
+end
+
+local function start_job(self, options, call)
+  check_self(self, call)
+  local start = config.start(options, call, self.options.checkpoint.dir ~= nil)
+  local built = plan.build(self.nodes, self.options)
+  local blob, refusal = closure.dump({
+    operators = built.functions, package = { path = package.path, cpath = package.cpath },
+  }, built.labels)
+  if not blob then misuse.raise("%s", refusal) end
+  -- Asked for only now, so that this file can be read where there is no engine.
+  local core = require "streamckpt.core"
+  local handle, message, code = core.start {
+    job = job_plan(self, start, built), operators = built.operators, edges = built.edges, blob = blob,
+  }
+  if not handle then return nil, message, code end
+  return job.wrap(handle, self.name)
+end
+
+--- Start the job and return at once.
+-- @param options {from = path of a checkpoint, or "latest": the newest of this job if there is one,
+--   allow_non_restored_state = true: drop state that no operator of the graph has,
+--   fallback = "older": take an older checkpoint where the newest is damaged}
+-- @return the job; or nil, a message that begins with a code, and the code
+-- Raises at the caller's line for wrong options, a graph that cannot run, and functions that cannot
+-- be carried into the slots.
+-- Example: local job = assert(env:start { from = "latest" })
+function methods:start(options)
+  return start_job(self, options, "start")
+end
+
+--- Start the job and wait until it ends.
+-- @param options as for start
+-- @return a result with rows(uid), checkpoints(), metrics(), status()
+-- Raises a sentence with the cause if the job cannot start or fails. Interrupted by Ctrl-C, it cancels
+-- the job, whose last checkpoint is kept, and raises.
+-- Example: local rows = env:execute():rows("counts")
+function methods:execute(options)
+  local started, message = start_job(self, options, "execute")
+  if not started then misuse.raise("job '%s' did not start: %s", self.name, tostring(message)) end
+  local ok, status
+  ok, status, message = pcall(started.wait, started)
+  if not ok then
+    -- Ctrl-C raises here: the job ends with the call that ran it, and its last checkpoint is kept.
+    started:cancel()
+    started:wait(LEAVE_MS)
+    error(status, 0)
+  end
+  if not status then misuse.raise("job '%s' failed: %s", self.name, tostring(message)) end
+  return result.new(started)
+end
+
+return env

@@ -1,0 +1,241 @@
+-- job: the handle of a running job, as scripts and prompts see it.
+--
+-- The engine never calls into the script by itself. Events wait in the handle until the script's own
+-- luv loop, if it has one, sees the handle's descriptor become readable, or until any method of the job
+-- is called: so callbacks also run at a prompt without a loop. They run protected, since an error in a
+-- callback of a loop would end the process.
+
+local config = require "streamckpt.config"
+local misuse = require "streamckpt.misuse"
+local show = require "streamckpt.show"
+
+local job = {}
+
+local Job = { __name = "streamckpt.job", __stays = "a job, which stays in the script" }
+local methods = {}
+
+local UNBUILT = { stop = true, savepoint = true, rescale = true, replace = true, state = true,
+                  peek = true }
+
+-- What on() knows; the engine's events have these in their field `type`.
+local EVENTS = { checkpoint = true, checkpoint_failed = true, starting = true, running = true,
+                 restarting = true, canceling = true, finished = true, failed = true, canceled = true }
+local LAST_EVENTS = { finished = true, failed = true, canceled = true }
+
+-- How long wait sleeps in the engine between two looks at events that have callbacks.
+local WAIT_SLICE_MS = 50
+
+function Job.__index(_, name)
+  local method = methods[name]
+  if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
+  if UNBUILT[name] then misuse.raise("job:%s is not built yet", name) end
+  misuse.raise("a job has no method '%s'; did you mean '%s'?", name, misuse.nearest(name, methods))
+end
+
+function Job:__tostring()
+  local ok, status = pcall(self.handle.status, self.handle)
+  if not ok or type(status) ~= "table" then return ("streamckpt.job<%s>"):format(self.title) end
+  local last = status.last_checkpoint
+  if type(last) == "table" then last = last.id end
+  local checkpoint = last and last ~= 0 and (", checkpoint %s"):format(last) or ""
+  return ("streamckpt.job<%s, %s%s>"):format(self.title, tostring(status.state), checkpoint)
+end
+
+local function stop_polling(self)
+  if self.poll then
+    self.poll:stop()
+    self.poll:close()
+    self.poll = false
+  end
+end
+
+local function run_callback(fn, event)
+  local ok, trace = xpcall(fn, debug.traceback, event)
+  if not ok then
+    io.stderr:write(("streamckpt: error in the callback for '%s': %s\n"):format(event.type, tostring(trace)))
+  end
+end
+
+-- Run the callbacks of the events that wait. A callback may call methods of the job, which come here
+-- again: then there is nothing to do, and what happened meanwhile is delivered by the next call, or by
+-- the loop, for the handle stays readable.
+local function deliver(self)
+  if self.delivering or not next(self.callbacks) then return end
+  local events = self.handle:poll_events() or {}
+  self.delivering = true
+  for _, event in ipairs(events) do
+    -- A copy, since a callback may add or remove callbacks.
+    local callbacks = self.callbacks[event.type] or {}
+    for _, fn in ipairs(table.move(callbacks, 1, #callbacks, 1, {})) do
+      run_callback(fn, show.table(event))
+    end
+    if LAST_EVENTS[event.type] then stop_polling(self) end
+  end
+  self.delivering = false
+end
+
+local function enter(self, call)
+  if getmetatable(self) ~= Job then
+    misuse.raise("%s is called on %s; write job:%s(...), with a colon", call, misuse.shown(self), call)
+  end
+  deliver(self)
+  return self.handle
+end
+
+--- The id of the job: the name of its folder of checkpoints.
+-- @return a string. Example: print(job:id())
+function methods:id()
+  return enter(self, "id"):id()
+end
+
+--- How the job is.
+-- @return {state, attempt, restarts, error, last_checkpoint}; it prints as a sentence
+-- Example: print(job:status()) --> running, checkpoint 7
+function methods:status()
+  return show.status(enter(self, "status"):status())
+end
+
+-- The first result, or nil, message, code; where an engine gives no message there is one all the same.
+local function failure(message, code, fallback, fallback_code)
+  code = code or (type(message) == "string" and message:match("^(E%u+): ")) or fallback_code
+  return nil, message or ("%s: %s"):format(code, fallback), code
+end
+
+-- Wait in slices while there are callbacks, so that they run meanwhile.
+local function wait_in_slices(self, handle, ms)
+  local left = ms
+  while next(self.callbacks) do
+    local slice = left and math.min(left, WAIT_SLICE_MS) or WAIT_SLICE_MS
+    local ok, message, code = handle:wait(slice)
+    deliver(self)
+    if ok or (code ~= nil and code ~= "ETIMEOUT") then return ok, message, code end
+    left = left and left - slice
+    if left and left <= 0 then return ok, message, code end
+  end
+  return handle:wait(left)
+end
+
+--- Wait until the job has ended.
+-- @param timeout a duration (ms or "10s"); without it as long as it takes
+-- @return the last status; or nil, a message that begins with a code, and the code: ETIMEOUT when it
+--   still runs, another one when it failed
+-- Example: assert(job:wait("1min"))
+function methods:wait(timeout)
+  local handle = enter(self, "wait")
+  local ms
+  if timeout ~= nil then
+    local expected
+    ms, expected = config.duration(timeout)
+    if not ms then misuse.raise("wait takes %s, got %s", expected, misuse.shown(timeout)) end
+  end
+  local ok, message, code = wait_in_slices(self, handle, ms)
+  deliver(self)
+  if not ok then return failure(message, code, "the job still runs", "ETIMEOUT") end
+  local status = show.status(handle:status())
+  if status.state == "failed" then
+    local cause = status.error and tostring(status.error)
+    if cause and not cause:find("^E%u+: ") then cause = "EFAILED: " .. cause end
+    return failure(cause, nil, "the job failed", "EFAILED")
+  end
+  return status
+end
+
+--- End the job at once; its last checkpoint is kept.
+-- @return true; or nil, message, code
+-- Example: job:cancel()
+function methods:cancel()
+  return enter(self, "cancel"):cancel()
+end
+
+--- Take a checkpoint now, and wait for it.
+-- @return its id; or nil, message, code
+-- Example: local id = assert(job:checkpoint())
+function methods:checkpoint()
+  local handle = enter(self, "checkpoint")
+  local id, message, code = handle:checkpoint()
+  deliver(self)
+  return id, message, code
+end
+
+--- What became of the checkpoints: counts, the latest ones, a history with every task.
+-- @return {counts, latest, history}; durations in ms, sizes in bytes; or nil, message, code
+-- Example: print(job:checkpoints().counts.completed)
+function methods:checkpoints()
+  local statistics, message, code = enter(self, "checkpoints"):statistics()
+  return show.table(statistics), message, code
+end
+
+--- What the tasks have done so far.
+-- @return a table of counters and gauges; or nil, message, code
+-- Example: print(job:metrics())
+function methods:metrics()
+  local metrics, message, code = enter(self, "metrics"):metrics()
+  return show.table(metrics), message, code
+end
+
+--- The rows that a collect has released so far.
+-- @param uid the uid of the collect
+-- @return an array; or nil, message, code
+-- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
+function methods:rows(uid)
+  if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
+  local rows, message, code = enter(self, "rows"):rows(uid)
+  return show.table(rows), message, code
+end
+
+-- Let the script's own loop deliver events; scripts without luv do so by calling methods.
+local function start_polling(self)
+  local uv = package.loaded.luv
+  if self.poll or type(uv) ~= "table" or not uv.new_poll then return end
+  local fd = self.handle:fd()
+  if type(fd) ~= "number" or fd < 0 then return end
+  local poll = uv.new_poll(fd)
+  if not poll then return end
+  self.poll = poll
+  poll:start("r", function()
+    local ok, trace = xpcall(deliver, debug.traceback, self)
+    if not ok then
+      -- Without this an unreadable handle would be reported again at every turn of the loop.
+      stop_polling(self)
+      io.stderr:write(("streamckpt: events of job '%s' are lost: %s\n"):format(self.title, tostring(trace)))
+    end
+  end)
+end
+
+--- Call a function when something happens: in the script's luv loop if it has one, and inside every
+-- method of the job. An error in it is reported on stderr and changes nothing else.
+-- @param event "checkpoint" (event.id, event.path), "checkpoint_failed" (event.id, event.reason), or a
+--   state that the job comes to: "starting", "running", "restarting", "canceling", "finished",
+--   "failed", "canceled" (event.error where something failed)
+-- @param fn fn(event), where event.type is its name
+-- @return a function that removes the callback. Raises at the caller's line for unknown events.
+-- Example: job:on("checkpoint", function(event) print("checkpoint", event.id) end)
+function methods:on(event, fn)
+  if not EVENTS[event] then
+    misuse.raise("on: unknown event %s; did you mean '%s'?", misuse.shown(event),
+      misuse.nearest(event, EVENTS))
+  end
+  if type(fn) ~= "function" then misuse.raise("on needs a function, got %s", misuse.shown(fn)) end
+  local callbacks = self.callbacks[event] or {}
+  self.callbacks[event] = callbacks
+  callbacks[#callbacks + 1] = fn
+  enter(self, "on")
+  start_polling(self)
+  return function()
+    for i, other in ipairs(callbacks) do
+      if other == fn then table.remove(callbacks, i) break end
+    end
+    if #callbacks == 0 and self.callbacks[event] == callbacks then self.callbacks[event] = nil end
+    if not next(self.callbacks) then stop_polling(self) end
+  end
+end
+
+--- Wrap the engine's handle; for env.lua.
+-- @param handle the userdata that core.start returned
+-- @param title the job's name, for messages
+function job.wrap(handle, title)
+  return setmetatable({ handle = handle, title = title, callbacks = {}, delivering = false,
+                        poll = false }, Job)
+end
+
+return job

@@ -1,0 +1,53 @@
+-- result: what a job leaves when it has ended.
+
+local misuse = require "streamckpt.misuse"
+
+local result = {}
+
+local Result = { __name = "streamckpt.result", __stays = "a result, which stays in the script" }
+local methods = {}
+
+function Result.__index(_, name)
+  local method = methods[name]
+  if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
+  misuse.raise("a result has no method '%s'; did you mean '%s'?", name, misuse.nearest(name, methods))
+end
+
+function Result:__tostring()
+  return ("streamckpt.result<%s, %s>"):format(self.job:id(), tostring(self.job:status()))
+end
+
+--- The rows of a collect.
+-- @param uid the uid of the collect
+-- @return an array. Raises at the caller's line if there is no such collect.
+-- Example: local rows = env:execute():rows("counts")
+function methods:rows(uid)
+  local rows, message = self.job:rows(uid)
+  if not rows then misuse.raise("rows: %s", message or ("no collect has the uid '%s'"):format(uid)) end
+  return rows
+end
+
+--- What became of the checkpoints, as job:checkpoints().
+-- @return {counts, latest, history}
+function methods:checkpoints()
+  return self.job:checkpoints()
+end
+
+--- What the tasks have done, as job:metrics().
+-- @return a table of counters and gauges
+function methods:metrics()
+  return self.job:metrics()
+end
+
+--- How the job ended, as job:status().
+-- @return {state, attempt, restarts, error, last_checkpoint}
+function methods:status()
+  return self.job:status()
+end
+
+--- The result of a job that has ended; for env.lua.
+function result.new(job)
+  return setmetatable({ job = job }, Result)
+end
+
+return result

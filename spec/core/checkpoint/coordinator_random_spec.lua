@@ -1,0 +1,387 @@
+-- Random histories of a coordinator against what must hold in any of them. The model here keeps only
+-- what was told and what was done, and judges each action by it.
+local probe = require "streamckpt.probe"
+
+local World = {}
+World.__index = World
+
+local function pick(list) return list[math.random(#list)] end
+local function chance(percent) return math.random(100) <= percent end
+
+local function new_world()
+  local self = setmetatable({
+    now = 10 ^ 6 // 1, mono = math.random(0, 1000), running = false, attempt = 0,
+    durable = 0, last_id = 0, reserves = {}, prepares = {}, deletes = {}, writing = nil,
+    open = {},      -- checkpoints that were prepared and have not ended, by id
+    ended = {},     -- "completed" or "aborted", by id
+    requests = {},  -- answers by number; false until there is one
+    completed = {}, latest = 0, last_write = 0, tag = 0, tasks = {}, fail_jobs = 0,
+  }, World)
+  self.options = { interval = pick { 0, 7, 50 }, timeout = pick { 20, 200 }, min_pause = pick { 0, 0, 15 },
+    max_concurrent = math.random(3), tolerable = pick { -1, 0, 3 }, retain = math.random(3) }
+  self.c = probe.coordinator_new(self.options)
+  self.durable = pick { 0, 5, 999 }
+  self.last_id = self.durable
+  probe.coordinator_begin_ids(self.c, self.durable)
+  return self
+end
+
+-- Layers of tasks; each is fed by some of the layer before.
+local function random_graph()
+  local graph, before = {}, {}
+  for _ = 1, math.random(3) do
+    local layer = {}
+    for _ = 1, math.random(2) do
+      local senders = {}
+      for _, task in ipairs(before) do
+        if #senders == 0 or chance(60) then senders[#senders + 1] = task end
+      end
+      graph[#graph + 1] = senders
+      layer[#layer + 1] = #graph - 1
+    end
+    before = layer
+  end
+  return graph
+end
+
+function World:count_open()
+  local n = 0
+  for _ in pairs(self.open) do n = n + 1 end
+  return n
+end
+
+-- ---- what each action must be ----
+
+local judge = {}
+
+function judge.reserve(w, a)
+  assert(a.id > w.durable, "reserves what is durable")
+  assert(#w.reserves == 0, "two reservations at a time")
+  w.reserves[1] = a.id
+end
+
+function judge.prepare(w, a)
+  assert(w.running, "begins without an attempt")
+  assert(a.id == w.last_id + 1, "ids do not grow by one")
+  assert(a.id <= w.durable, "an id that is not reserved")
+  w.last_id = a.id
+  w.open[a.id] = { attempt = w.attempt, acks = {}, waits = {}, left = {}, request = a.request,
+    expires = w.mono + w.options.timeout }
+  assert(w:count_open() <= w.options.max_concurrent, "too many at a time")
+  assert(#w.deletes <= w.options.max_concurrent, "begins while many are deleted")
+  w.prepares[#w.prepares + 1] = a.id
+end
+
+function judge.trigger(w, a)
+  local p = assert(w.open[a.id], "triggers what is not open")
+  assert(p.prepared and not p.triggered and p.attempt == w.attempt)
+  p.triggered = true
+  local expected = {}
+  for task, t in pairs(w.tasks) do
+    if t.life == "finished" then
+      p.left[task] = t.final
+    else
+      p.waits[task] = true
+      local fed = false
+      for _, sender in ipairs(w.graph[task + 1]) do fed = fed or w.tasks[sender].life ~= "finished" end
+      if not fed then expected[#expected + 1] = task end
+    end
+  end
+  table.sort(expected)
+  assert.same(expected, a.tasks)
+end
+
+function judge.write(w, a)
+  local p = assert(w.open[a.id], "writes what is not open")
+  assert(not w.writing, "writes two at a time")
+  assert(a.id > w.latest, "writes behind a completed one")
+  assert(a.id > w.last_write or w.write_failed, "writes out of order")
+  assert(not p.written)
+  p.written, w.writing, w.last_write = true, a.id, a.id
+  assert(next(p.waits) == nil, "writes without all acknowledgements")
+  local final, n = true, 0
+  for task, s in pairs(p.acks) do
+    assert.same({ task, s.tag, s.how }, { a.snapshots[task + 1].task, a.snapshots[task + 1].bytes,
+      a.snapshots[task + 1]["end"] })
+    final, n = final and s.how == "ended", n + 1
+  end
+  for task, tag in pairs(p.left) do
+    assert.same({ task, tag, "finished" }, { a.snapshots[task + 1].task, a.snapshots[task + 1].bytes,
+      a.snapshots[task + 1]["end"] })
+    n = n + 1
+  end
+  assert(n == #a.snapshots)
+  assert(a.final == final)
+end
+
+function judge.complete(w, a)
+  assert(w.running and w.ended[a.id] == "completed" and w.just == a.id, "tells of no completion")
+  assert(w.just_attempt == w.attempt, "tells another attempt")
+  w.told[a.id] = true
+end
+
+function judge.abort(w, a)
+  local p = assert(w.open[a.id], "aborts what is not open")
+  assert(not w.ended[a.id], "ends twice")
+  assert(a.reason ~= "none")
+  if a.reason == "expired" then assert(w.mono >= p.expires, "expires too early") end
+  if p.written then assert(a.reason == "finalize", "aborts what is written") end
+  if p.triggered and next(p.waits) == nil and not p.written then
+    assert(a.reason == "subsumed", "aborts what is decided")
+  end
+  if a.reason == "subsumed" then assert(a.id < w.latest) end
+  w.ended[a.id] = "aborted"
+  w.open[a.id] = nil
+end
+
+function judge.delete(w, a)
+  assert(a.id == w.completed[1], "deletes another than the oldest")
+  assert(#w.completed > w.options.retain, "deletes what is to be kept")
+  table.remove(w.completed, 1)
+  w.deletes[#w.deletes + 1] = a.id
+end
+
+function judge.discard(w, a)
+  assert(#a.snapshots == 1)
+  assert(a.snapshots[1].bytes == w.delivered, "discards something else")
+  w.discarded = true
+end
+
+function judge.finished(w, a)
+  local t = w.tasks[a.task]
+  assert(t.asked and t.life ~= "finished", "answers nobody")
+  for id, p in pairs(w.open) do
+    assert(not (p.attempt == w.attempt and p.waits[a.task]), "leaves though it is waited for by " .. id)
+  end
+  t.life = "finished"
+end
+
+function judge.answer(w, a)
+  assert(w.requests[a.request] == false, "answers twice or nobody")
+  w.requests[a.request] = a.reason
+  if a.reason == "none" then assert(w.ended[a.id] == "completed") end
+end
+
+function judge.fail_job(w)
+  assert(w.options.tolerable >= 0)
+  w.fail_jobs = w.fail_jobs + 1
+end
+
+function World:drain()
+  while true do
+    local a = probe.coordinator_action(self.c)
+    if not a then break end
+    judge[a.kind](self, a)
+  end
+  assert(#self.completed <= self.options.retain, "keeps more than it should")
+  assert(self.latest == probe.coordinator_latest(self.c))
+  local decided = false
+  for _, p in pairs(self.open) do
+    if p.triggered and next(p.waits) == nil then decided = true end
+    if not self.running then assert(p.triggered and next(p.waits) == nil, "pending after the stop") end
+  end
+  assert(decided == probe.coordinator_writing(self.c))
+  assert(decided == (self.writing ~= nil))
+end
+
+function World:event(name, ...)
+  probe["coordinator_" .. name](self.c, self.now, self.mono, ...)
+  self:drain()
+end
+
+-- ---- what may happen ----
+
+local happen = {}
+
+function happen.pass(w)
+  local by = math.random(0, 12)
+  w.mono = w.mono + by
+  w.now = w.now + by + (chance(5) and math.random(-1000, 1000) or 0)
+  if chance(70) then happen.tick(w) end
+end
+
+function happen.tick(w)
+  w:event("tick")
+  assert(probe.coordinator_deadline(w.c) > w.mono, "a deadline that stays in the past")
+end
+
+function happen.request(w)
+  local expected = #w.requests + 1
+  w.requests[expected] = false
+  assert(expected == probe.coordinator_request(w.c, w.now, w.mono))
+  w:drain()
+end
+
+function happen.reserved(w)
+  local up_to = table.remove(w.reserves)
+  if not up_to then return end
+  local ok = w.calm or chance(85)
+  if ok then w.durable = math.max(w.durable, up_to) end
+  probe.coordinator_reserved(w.c, up_to, ok)
+  w:drain()
+end
+
+function happen.prepared(w)
+  if #w.prepares == 0 then return end
+  local id = table.remove(w.prepares, math.random(#w.prepares))
+  local ok = w.calm or chance(90)
+  if w.open[id] then w.open[id].prepared = ok end
+  w:event("prepared", id, ok)
+end
+
+function happen.deleted(w)
+  if #w.deletes > 0 then w:event("deleted", table.remove(w.deletes, math.random(#w.deletes))) end
+end
+
+function happen.written(w)
+  local id = w.writing
+  if not id then return end
+  local ok = w.calm or chance(85)
+  w.writing, w.write_failed = nil, not ok
+  if ok then
+    local p = w.open[id]
+    w.ended[id], w.open[id], w.latest = "completed", nil, id
+    w.completed[#w.completed + 1] = id
+    w.just, w.just_attempt = id, p.attempt
+    if w.running and p.attempt == w.attempt then
+      for task, s in pairs(p.acks) do
+        if s.how == "ended" then w.tasks[task].final = s.tag end
+      end
+    end
+    probe.coordinator_written(w.c, w.now, w.mono, id, ok)
+    -- Retention is judged by what was there before, so the list may be one too long until now.
+    w:drain()
+    assert(not (w.running and p.attempt == w.attempt) or w.told[id], "does not tell the tasks")
+    return
+  end
+  w:event("written", id, ok)
+  assert(w.ended[id] == "aborted")
+end
+
+function happen.ack(w)
+  local ids = {}
+  for id, p in pairs(w.open) do
+    if p.triggered then ids[#ids + 1] = id end
+  end
+  table.sort(ids)
+  if not w.running then return end
+  local wild = not w.calm and (#ids == 0 or chance(5))
+  if #ids == 0 and not wild then return end
+  local id = wild and math.random(1, w.last_id + 2) or pick(ids)
+  local task = math.random(0, #w.graph - (wild and 0 or 1))
+  local p, t = w.open[id], w.tasks[task]
+  w.tag, w.discarded = w.tag + 1, false
+  w.delivered = w.tag
+  local how = t and t.life ~= "running" and "ended" or "running"
+  local known = p and p.triggered and p.attempt == w.attempt
+  local taken = known and p.waits[task]
+  -- It may have expired in the meantime, which the coordinator finds out first.
+  if taken and w.mono >= p.expires then happen.tick(w) end
+  if taken and not w.open[id] then return end
+  if taken then
+    p.waits[task] = nil
+    p.acks[task] = { tag = w.tag, how = how }
+  end
+  w:event("ack", id, { task = task, bytes = w.tag, ["end"] = how })
+  if taken then assert(not w.discarded, "discards what it needs") end
+end
+
+function happen.decline(w)
+  if w.last_id == 0 or w.calm then return end
+  w:event("decline", math.random(math.max(1, w.last_id - 3), w.last_id + 1), math.random(0, 5),
+    pick { "declined", "async_failed", "task_closing", "superseded" }, chance(50) and "a text" or nil)
+end
+
+function happen.end_of_data(w)
+  if not w.running then return end
+  local task = math.random(0, #w.graph - 1)
+  for _, sender in ipairs(w.graph[task + 1]) do
+    if w.tasks[sender].life == "running" then return end
+  end
+  if w.tasks[task].life == "running" then w.tasks[task].life = "ended" end
+  w:event("end_of_data", task)
+end
+
+function happen.finish_request(w)
+  if not w.running then return end
+  local task = math.random(0, #w.graph - 1)
+  local t = w.tasks[task]
+  if t.life == "running" or (w.options.interval > 0 and not t.final) then return end
+  t.asked = true
+  w:event("finish_request", task)
+end
+
+function happen.start(w)
+  if w.running then return end
+  w.graph, w.tasks, w.told = random_graph(), {}, {}
+  for task = 0, #w.graph - 1 do w.tasks[task] = { life = "running" } end
+  w.running, w.attempt = true, w.attempt + 1
+  probe.coordinator_start(w.c, w.now, w.mono, w.graph)
+  w:drain()
+end
+
+function happen.stop(w)
+  if not w.running or chance(70) then return end
+  w.running = false
+  w:event("stop", pick { "task_failed", "stopped" }, chance(50) and 0 or nil)
+  for number, answer in ipairs(w.requests) do
+    if not answer then
+      local waits = false
+      for _, p in pairs(w.open) do waits = waits or p.request == number end
+      assert(waits, "a request is forgotten by the stop")
+    end
+  end
+end
+
+local usual = { "pass", "pass", "pass", "tick", "request", "reserved", "prepared", "prepared", "deleted",
+  "written", "written", "ack", "ack", "ack", "ack", "ack", "ack", "ack", "ack", "decline", "end_of_data",
+  "finish_request", "start", "stop" }
+local calm = { "tick", "reserved", "prepared", "deleted", "written", "ack", "ack", "ack", "ack" }
+
+-- From any state, with everything going well, a request is answered with a completed checkpoint,
+-- unless no checkpoint can be taken any more.
+local function settle(w)
+  w.calm = true
+  happen.tick(w)
+  happen.start(w)
+  happen.request(w)
+  for _ = 1, 5000 do
+    local answer = w.requests[#w.requests]
+    -- A periodic one that was begun later may well be acknowledged first.
+    if answer == "subsumed" then happen.request(w) elseif answer then break end
+    happen[pick(calm)](w)
+  end
+  local number = #w.requests
+  local ready, left = true, 0
+  for _, t in pairs(w.tasks) do
+    if t.life == "finished" then
+      left = left + 1
+      ready = ready and t.final ~= nil
+    end
+  end
+  local can = ready and left < #w.graph
+  assert(w.requests[number] == (can and "none" or "not_running"), "ends as " .. tostring(w.requests[number]))
+end
+
+describe("coordinator", function()
+  it("keeps its promises in random histories", function()
+    local base = tonumber(os.getenv "SC_SEED") or os.time()
+    for round = 1, tonumber(os.getenv "SC_ROUNDS") or 150 do
+      math.randomseed(base, round)
+      local w = new_world()
+      local ok, why = xpcall(function()
+        for _ = 1, math.random(400) do happen[pick(usual)](w) end
+        settle(w)
+        if w.running then
+          w.running = false
+          w:event("stop", "stopped")
+        end
+        while w.writing do happen.written(w) end
+        for number, answer in ipairs(w.requests) do assert(answer, "no answer to request " .. number) end
+        for id = 1, w.last_id do assert(w.ended[id] or id <= 999, "no end of " .. id) end
+        assert(next(w.open) == nil)
+      end, debug.traceback)
+      assert(ok, "SC_SEED=" .. base .. " round " .. round .. ": " .. tostring(why))
+    end
+  end)
+end)

@@ -1,0 +1,809 @@
+local Job = require "support.coordinator"
+local probe = require "streamckpt.probe"
+
+local find, list = Job.find, Job.list
+local S, M, K = 0, 1, 2
+
+-- A started job that takes checkpoints on request only.
+local function manual(options, graph, hold)
+  local job = Job.new(options, graph, hold)
+  job:start()
+  return job
+end
+
+-- Which tasks are triggered where some are finished. vertices: parallelism of each; edges: lists of
+-- { from, to, "all" or "pointwise" }; finished: per vertex the subtasks. Names are "vertex.subtask".
+local function plan(vertices, edges, finished)
+  local first, graph, names = {}, {}, {}
+  for v, p in ipairs(vertices) do
+    first[v] = #graph
+    for i = 0, p - 1 do
+      graph[#graph + 1] = {}
+      names[#graph - 1] = (v - 1) .. "." .. i
+    end
+  end
+  for _, e in ipairs(edges) do
+    local from, to = e[1] + 1, e[2] + 1
+    for i = 0, vertices[to] - 1 do
+      local senders = graph[first[to] + i + 1]
+      if e[3] == "all" then
+        for k = 0, vertices[from] - 1 do senders[#senders + 1] = first[from] + k end
+      else
+        senders[#senders + 1] = first[from] + i % vertices[from]
+      end
+    end
+  end
+  local job = Job.new({}, graph)
+  job:start()
+  for v, subtasks in pairs(finished or {}) do
+    for _, i in ipairs(subtasks) do
+      probe.coordinator_restored_finished(job.c, { task = first[v + 1] + i })
+      job:event("finish_request", first[v + 1] + i)
+    end
+  end
+  local _, round = job:request()
+  local out = {}
+  for i, task in ipairs(find(round, "trigger").tasks) do out[i] = names[task] end
+  return table.concat(out, " ")
+end
+
+local function numbers(v, from, to)
+  local out = {}
+  for i = from, to do out[#out + 1] = v .. "." .. i end
+  return table.concat(out, " ")
+end
+
+describe("coordinator", function()
+  it("157. happy path", function()
+    local job = manual()
+    local request, round = job:request()
+    assert.equal("reserve 1000 prepare 1 trigger 1", list(round))
+    assert.same({ S }, find(round, "trigger").tasks)
+    assert.equal("", list(job:ack(1, S)))
+    assert.equal("", list(job:ack(1, M)))
+    round = job:ack(1, K)
+    assert.equal("write 1", list(round))
+    assert.equal(3, #round[1].snapshots)
+    assert.is_false(round[1].final)
+    assert.is_true(probe.coordinator_writing(job.c))
+    assert.equal(0, probe.coordinator_latest(job.c))
+    round = job:event("written", 1, true)
+    assert.equal("complete 1 answer 1", list(round))
+    assert.equal(request, round[2].request)
+    assert.equal("none", round[2].reason)
+    assert.equal(1, probe.coordinator_latest(job.c))
+    assert.is_false(probe.coordinator_writing(job.c))
+  end)
+
+  it("158. ids rise, also over restarts", function()
+    local job = Job.new { interval = 10 }
+    job:start()
+    for id = 1, 5 do
+      assert.equal("prepare " .. id .. " trigger " .. id, list(job:at(id * 10), "prepare", "trigger"))
+      if id == 3 then job:event("decline", 3, M, "declined", "no") else job:complete(id) end
+    end
+    job:event("stop", "stopped")
+    assert.equal(math.maxinteger, probe.coordinator_deadline(job.c))
+    assert.equal("", list(job:at(500)))
+    job:start()
+    for id = 6, 10 do
+      assert.equal("prepare " .. id .. " trigger " .. id,
+        list(job:at(500 + (id - 5) * 10), "prepare", "trigger"))
+      job:complete(id)
+    end
+    local again = Job.new()
+    probe.coordinator_begin_ids(again.c, 1000)
+    again:start()
+    local _, round = again:request()
+    assert.equal("reserve 2000 prepare 1001 trigger 1001", list(round))
+  end)
+
+  it("158. triggers carry the wall clock of their start, which grows", function()
+    local job, last = Job.new { interval = 10 }, 0
+    job:start()
+    for id = 1, 5 do
+      local t = find(job:at(id * 10), "trigger").timestamp
+      assert.equal(1000000 + id * 10, t)
+      assert.is_true(t >= last)
+      last = t
+      job:complete(id)
+    end
+  end)
+
+  it("159. not all tasks running: a request before the start is refused", function()
+    local job = Job.new()
+    local request, round = job:request()
+    assert.equal("answer 0", list(round))
+    assert.equal(request, round[1].request)
+    assert.equal("not_running", round[1].reason)
+  end)
+
+  it("160. cancelled source: a request after the stop is refused", function()
+    local job = manual()
+    job:event("stop", "task_failed", S)
+    local _, round = job:request()
+    assert.equal("not_running", round[1].reason)
+    assert.equal(0, probe.coordinator_failures(job.c))
+  end)
+
+  it("161. plan, all running", function()
+    assert.equal(numbers(0, 0, 2) .. " " .. numbers(1, 0, 3), plan({ 3, 4, 5, 6 },
+      { { 0, 2, "all" }, { 1, 2, "pointwise" }, { 2, 3, "all" } }))
+  end)
+
+  it("162. plan, all-to-all with finished sources", function()
+    assert.equal("0.2", plan({ 3, 4 }, { { 0, 1, "all" } }, { [0] = { 0, 1 } }))
+  end)
+
+  it("163. plan, pointwise with finished sources", function()
+    local edges = { { 0, 1, "pointwise" } }
+    assert.equal("0.2 0.3 1.0 1.1", plan({ 4, 4 }, edges, { [0] = { 0, 1 } }))
+    assert.equal("0.2 0.3 1.1", plan({ 4, 4 }, edges, { [0] = { 0, 1 }, [1] = { 0 } }))
+  end)
+
+  it("164. plan, multiple inputs", function()
+    assert.equal("1.1 1.4 2.0 2.1 2.3", plan({ 3, 5, 5, 5 },
+      { { 0, 3, "all" }, { 1, 3, "pointwise" }, { 2, 3, "pointwise" } },
+      { [0] = { 0, 1, 2 }, [1] = { 0, 2, 3 }, [2] = { 2, 4 }, [3] = { 2 } }))
+  end)
+
+  it("165. plan, levels", function()
+    local all = {}
+    for i = 0, 15 do all[#all + 1] = i end
+    assert.equal(table.concat({ numbers(0, 4, 15), numbers(2, 2, 3), numbers(3, 0, 3) }, " "),
+      plan({ 16, 16, 16, 16, 16 }, { { 0, 2, "pointwise" }, { 0, 3, "pointwise" }, { 1, 2, "all" },
+        { 1, 3, "pointwise" }, { 2, 4, "pointwise" }, { 3, 4, "all" } },
+        { [0] = { 0, 1, 2, 3 }, [1] = all, [2] = { 0, 1 } }))
+  end)
+
+  it("166. duplicate ack", function()
+    local job = manual()
+    job:request()
+    job:ack(1, M, "running", 5)
+    assert.equal("", list(job:ack(1, M, "running", 6)))
+    job:ack(1, S)
+    local round = job:ack(1, K)
+    assert.equal("write 1", list(round))
+    assert.equal(5, round[1].snapshots[M + 1].bytes)
+    assert.equal("", list(job:ack(1, K)), "while it is written")
+    job:event("written", 1, true)
+    assert.equal("", list(job:ack(1, K)), "its files are those of the completed checkpoint")
+  end)
+
+  it("167. ack from unknown task or old attempt", function()
+    local job = manual()
+    job:request()
+    job:event("stop", "task_failed", M)
+    job:start()
+    job:request()
+    local round = job:ack(1, M, "running", 77)
+    assert.equal("discard 1", list(round))
+    assert.equal(77, round[1].snapshots[1].bytes)
+    assert.equal("discard 2", list(job:ack(2, 3)))
+    assert.equal("discard 99", list(job:ack(99, M)))
+    assert.equal("complete 2 answer 2", list(job:complete(2), "complete", "answer"))
+  end)
+
+  it("168. late ack after expiry", function()
+    local job = manual { timeout = 100 }
+    job:request()
+    job:ack(1, S)
+    assert.equal(100, probe.coordinator_deadline(job.c))
+    local round = job:at(101)
+    assert.equal("abort 1 answer 1", list(round))
+    assert.equal("expired", round[1].reason)
+    assert.equal("expired", round[2].reason)
+    assert.equal(1, probe.coordinator_failures(job.c))
+    assert.equal("discard 1", list(job:ack(1, M)))
+  end)
+
+  it("168. expires while its folder is being made, too", function()
+    local job = manual({ timeout = 100 }, nil, { prepare = true })
+    job:request()
+    assert.equal("abort 1 answer 1", list(job:at(100)))
+    assert.equal("", list(job:event("prepared", 1, true)))
+  end)
+
+  it("168. neither expires nor is declined once it is decided", function()
+    local job = manual { timeout = 100 }
+    job:request()
+    job:ack_all(1)
+    assert.equal("", list(job:at(1000)))
+    assert.equal("", list(job:event("decline", 1, M, "declined")))
+    assert.equal("complete 1 answer 1", list(job:event("written", 1, true)))
+  end)
+
+  it("169. decline", function()
+    local job = manual()
+    job:request()
+    local round = job:event("decline", 1, M, "declined", "the disk is full")
+    assert.equal("abort 1 answer 1", list(round))
+    assert.equal("declined", round[1].reason)
+    assert.equal(M, round[1].task)
+    assert.equal("the disk is full", round[1].text)
+    assert.equal("the disk is full", round[2].text)
+    assert.equal(1, probe.coordinator_failures(job.c))
+    assert.equal("", list(job:event("decline", 1, K, "declined")))
+    job:request()
+    job:complete(2)
+    assert.equal(0, probe.coordinator_failures(job.c))
+  end)
+
+  it("170. decline of a completed or unknown id", function()
+    local job = manual()
+    job:request()
+    job:complete(1)
+    assert.equal("", list(job:event("decline", 1, M, "declined")))
+    assert.equal("", list(job:event("decline", 99, M, "declined")))
+    job:request()
+    assert.equal("", list(job:event("decline", 2, 17, "declined")), "there is no such task")
+    assert.equal(0, probe.coordinator_failures(job.c))
+  end)
+
+  it("171. newer completes first", function()
+    local job = manual { max_concurrent = 2 }
+    local one = job:request()
+    job:request()
+    job:ack(1, S)
+    job:ack(1, M)
+    local round = job:complete(2)
+    assert.equal("write 2 complete 2 answer 2 abort 1 answer 1", list(round))
+    assert.equal("subsumed", round[4].reason)
+    assert.equal(one, round[5].request)
+    assert.equal("subsumed", round[5].reason)
+    assert.equal("discard 1", list(job:ack(1, K)))
+    assert.equal(0, probe.coordinator_failures(job.c))
+  end)
+
+  it("171. writes one at a time, in the order of ids", function()
+    local job = manual { max_concurrent = 3 }
+    for _ = 1, 3 do job:request() end
+    assert.equal("write 1", list(job:ack_all(1)))
+    assert.equal("", list(job:ack_all(3)))
+    assert.equal("", list(job:ack_all(2)))
+    assert.equal("complete 1 answer 1 write 2", list(job:event("written", 1, true)))
+    assert.equal("complete 2 answer 2 delete 1 write 3", list(job:event("written", 2, true)))
+    assert.equal("complete 3 answer 3 delete 2", list(job:event("written", 3, true)))
+  end)
+
+  it("171. an older one that is acknowledged while a newer one is written waits for the outcome", function()
+    for _, ok in ipairs { true, false } do
+      local job = manual { max_concurrent = 2 }
+      job:request()
+      job:request()
+      job:ack_all(2)
+      assert.equal("", list(job:ack_all(1)))
+      assert.equal(ok and "complete 2 answer 2 abort 1 answer 1" or "abort 2 answer 2 write 1",
+        list(job:event("written", 2, ok)))
+      if not ok then assert.equal("complete 1 answer 1", list(job:event("written", 1, true))) end
+    end
+  end)
+
+  it("172. metadata write fails", function()
+    local job = manual()
+    job:request()
+    job:complete(1)
+    job:request()
+    job:ack_all(2)
+    local round = job:event("written", 2, false)
+    assert.equal("abort 2 answer 2", list(round))
+    assert.equal("finalize", round[1].reason)
+    assert.equal(1, probe.coordinator_latest(job.c))
+    assert.equal(1, probe.coordinator_failures(job.c))
+    assert.equal("", list(job:event("written", 2, true)))
+  end)
+
+  it("173. store add failure keeps old", function()
+    local job = manual()
+    probe.coordinator_add_completed(job.c, 99)
+    local _, round = job:request()
+    assert.equal("prepare 100", list(round, "prepare"))
+    job:ack_all(100)
+    assert.equal("abort 100 answer 100", list(job:event("written", 100, false)))
+    assert.equal(99, probe.coordinator_latest(job.c))
+  end)
+
+  it("174. retention", function()
+    for retain, expected in pairs { [1] = "delete 1 delete 2 delete 3", [3] = "delete 1", [0] =
+      "delete 1 delete 2 delete 3" } do
+      local job = manual { retain = retain }
+      for id = 1, 4 do
+        job:request()
+        job:complete(id)
+      end
+      assert.equal(expected, list(job.log, "delete"))
+      assert.equal(4, probe.coordinator_latest(job.c))
+    end
+  end)
+
+  it("174. those found at the start leave when a new one completes, not before", function()
+    local job = Job.new { retain = 2 }
+    for id = 3, 6 do probe.coordinator_add_completed(job.c, id) end
+    job:start()
+    assert.equal(6, probe.coordinator_latest(job.c))
+    assert.equal("", list(job.log, "delete"))
+    job:request()
+    assert.equal("delete 3 delete 4 delete 5", list(job:complete(7), "delete"))
+  end)
+
+  it("178. tolerable failures fail the job, and it is told once", function()
+    local job = manual { tolerable = 1 }
+    job:request()
+    assert.equal("abort 1 answer 1", list(job:event("decline", 1, M, "declined")))
+    job:request()
+    assert.equal("abort 2 answer 2", list(job:event("decline", 2, M, "task_closing")))
+    job:request()
+    local round = job:event("decline", 3, M, "async_failed")
+    assert.equal("abort 3 answer 3 fail_job 3", list(round))
+    assert.equal("async_failed", round[3].reason)
+    job:event("stop", "stopped")
+    job:start()
+    job:request()
+    assert.equal("abort 4 answer 4", list(job:event("decline", 4, M, "declined")))
+  end)
+
+  it("179. task failure while pending", function()
+    local job = manual { max_concurrent = 2 }
+    job:request()
+    job:request()
+    job:request()
+    job:ack(1, S)
+    local round = job:event("stop", "task_failed", M)
+    assert.equal("abort 1 answer 1 abort 2 answer 2 answer 0", list(round))
+    for _, a in ipairs(round) do
+      assert.equal("task_failed", a.reason)
+      assert.equal(M, a.task)
+    end
+    assert.equal("discard 1", list(job:ack(1, M)))
+    assert.equal("discard 1", list(job:ack(1, K)))
+    assert.equal(0, probe.coordinator_failures(job.c))
+  end)
+
+  it("179. a decided one is let to its end, and nobody is told", function()
+    local job = manual { max_concurrent = 2 }
+    local one = job:request()
+    job:request()
+    job:ack_all(1)
+    job:ack_all(2)
+    assert.equal("", list(job:event("stop", "task_failed", M)))
+    assert.is_true(probe.coordinator_writing(job.c))
+    local round = job:event("written", 1, true)
+    assert.equal("answer 1 write 2", list(round))
+    assert.equal(one, round[1].request)
+    assert.is_true(probe.coordinator_writing(job.c))
+    assert.equal("answer 2 delete 1", list(job:event("written", 2, true)))
+    assert.is_false(probe.coordinator_writing(job.c))
+    assert.equal(2, probe.coordinator_latest(job.c))
+  end)
+
+  it("180. a checkpoint of the attempt before is not told to the next one's tasks", function()
+    local job = manual()
+    job:request()
+    job:ack_all(1)
+    job:event("stop", "task_failed", M)
+    job:start()
+    assert.equal("answer 1", list(job:event("written", 1, true)))
+    assert.equal(1, probe.coordinator_latest(job.c))
+  end)
+
+  it("181. abort while trigger stage is running", function()
+    local job = manual({}, nil, { prepare = true })
+    job:request()
+    job:event("stop", "task_failed", S)
+    job:start()
+    local _, round = job:request()
+    assert.equal("prepare 2", list(round))
+    assert.equal("", list(job:event("prepared", 1, true)))
+    assert.equal("trigger 2", list(job:event("prepared", 2, true)))
+  end)
+
+  it("181. a folder that cannot be made aborts and counts", function()
+    local job = manual({ tolerable = 0 }, nil, { prepare = true })
+    job:request()
+    local round = job:event("prepared", 1, false)
+    assert.equal("abort 1 answer 1 fail_job 1", list(round))
+    assert.equal("io", round[1].reason)
+  end)
+
+  it("182. queue when too many pending", function()
+    local job = Job.new { interval = 100, timeout = 10000 }
+    job:start()
+    job:at(100)
+    local request, round = job:request()
+    assert.equal("", list(round))
+    assert.equal("", list(job:at(950)), "periodic ones wait, too")
+    assert.equal("complete 1 prepare 2 trigger 2", list(job:complete(1), "complete", "prepare", "trigger"))
+    round = job:complete(2)
+    assert.equal(request, find(round, "answer").request)
+    assert.equal(3, find(round, "trigger").id)
+    assert.equal("", list(job:complete(3), "prepare"), "intervals that passed are not made up for")
+    assert.equal("prepare 4 trigger 4", list(job:at(1000), "prepare", "trigger"))
+  end)
+
+  it("183. queue when too many cleanups", function()
+    local job = manual({ retain = 1 }, nil, { delete = true })
+    for id = 1, 3 do
+      job:request()
+      job:complete(id)
+    end
+    assert.equal("delete 1 delete 2", list(job.log, "delete"))
+    local _, round = job:request()
+    assert.equal("", list(round))
+    assert.equal("prepare 4 trigger 4", list(job:event("deleted", 1)))
+  end)
+
+  it("186. bounded queue", function()
+    local job = manual()
+    for _ = 1, 1001 do
+      local _, round = job:request()
+      assert.is_nil(find(round, "answer"))
+    end
+    local request, round = job:request()
+    assert.equal("answer 0", list(round))
+    assert.equal(request, round[1].request)
+    assert.equal("too_many_requests", round[1].reason)
+  end)
+
+  it("188. pause measured from end", function()
+    local job = Job.new { interval = 100, min_pause = 50 }
+    job.mono = -100
+    job:start()
+    assert.equal("prepare 1", list(job:at(0), "prepare"))
+    job:at(80)
+    job:complete(1)
+    assert.equal("", list(job:at(129)))
+    assert.equal("prepare 2", list(job:at(130), "prepare"))
+    job:at(160)
+    job:complete(2)
+    assert.equal("", list(job:at(229)))
+    assert.equal("prepare 3", list(job:at(230), "prepare"))
+  end)
+
+  it("187. pause and kind: a manual one does not wait", function()
+    local job = Job.new { interval = 100, min_pause = 50 }
+    job:start()
+    job:at(100)
+    job:complete(1)
+    local _, round = job:request()
+    assert.equal("prepare 2 trigger 2", list(round))
+  end)
+
+  it("192. wall clock jumps", function()
+    local job = Job.new { interval = 100, timeout = 250, min_pause = 20 }
+    job:start()
+    job:at(100)
+    job:complete(1)
+    job.now = job.now - 3600000
+    assert.equal("", list(job:at(199)))
+    local round = job:at(200)
+    assert.equal("prepare 2 trigger 2", list(round))
+    assert.equal(1000000 + 200 - 3600000, round[1].timestamp)
+    job.now = job.now + 7200000
+    assert.equal("", list(job:at(449)))
+    assert.equal("abort 2 prepare 3 trigger 3", list(job:at(450)))
+  end)
+end)
+
+describe("coordinator: ids", function()
+  it("waits for the reservation and uses no id before it", function()
+    local job = manual({}, nil, { reserve = true })
+    local request, round = job:request()
+    assert.equal("reserve 1000", list(round))
+    assert.equal("", list(select(2, job:request())))
+    probe.coordinator_reserved(job.c, 1000, true)
+    round = job:drain()
+    assert.equal("prepare 1 trigger 1", list(round))
+    assert.equal(request, round[1].request)
+  end)
+
+  it("asks for the next block before the ids run out", function()
+    local job = manual({}, nil, { reserve = true })
+    job:request()
+    probe.coordinator_reserved(job.c, 1000, true)
+    job:drain()
+    for id = 1, 1000 do
+      local round = job:complete(id)
+      assert.equal(id, find(round, "answer").id)
+      if id < 1000 then job:request() end
+    end
+    assert.equal("reserve 1000 reserve 2000", list(job.log, "reserve"))
+    assert.equal("", list(select(2, job:request())), "1001 is not reserved yet")
+    probe.coordinator_reserved(job.c, 2000, true)
+    assert.equal("prepare 1001 trigger 1001", list(job:drain()))
+  end)
+
+  it("fails what waited when ids cannot be reserved, and tries again for the next", function()
+    local job = manual({ tolerable = 1 }, nil, { reserve = true })
+    local one = job:request()
+    local two = job:request()
+    probe.coordinator_reserved(job.c, 1000, false)
+    local round = job:drain()
+    assert.equal("answer 0 reserve 1000", list(round))
+    assert.equal(one, round[1].request)
+    assert.equal("io", round[1].reason)
+    probe.coordinator_reserved(job.c, 1000, false)
+    round = job:drain()
+    assert.equal("answer 0 fail_job 0", list(round))
+    assert.equal(two, round[1].request)
+  end)
+
+  it("reserves at the start where checkpoints are periodic, and waits for nothing then", function()
+    local job = Job.new({ interval = 10 }, nil, { reserve = true })
+    assert.equal("reserve 1000", list(job:start()))
+    assert.equal("", list(job:at(35)), "no id, no checkpoint")
+    probe.coordinator_reserved(job.c, 1000, true)
+    assert.equal("prepare 1 trigger 1", list(job:drain()))
+  end)
+
+  it("goes on when a reservation comes after the stop", function()
+    local job = manual({}, nil, { reserve = true })
+    job:request()
+    assert.equal("answer 0", list(job:event("stop", "stopped")))
+    probe.coordinator_reserved(job.c, 1000, true)
+    assert.equal("", list(job:drain()))
+    job:start()
+    local _, round = job:request()
+    assert.equal("prepare 1 trigger 1", list(round))
+  end)
+end)
+
+describe("coordinator: end of input", function()
+  local function end_all(job)
+    local all = {}
+    for task = 0, #job.graph - 1 do
+      for _, a in ipairs(job:event("end_of_data", task)) do all[#all + 1] = a end
+    end
+    return all
+  end
+
+  it("296. final checkpoint", function()
+    local job = Job.new { interval = 1000, min_pause = 500 }
+    job:start()
+    job:at(1000)
+    job:complete(1)
+    job:at(1003)
+    assert.equal("prepare 2 trigger 2", list(end_all(job)), "at once, whatever the pause")
+    local round = job:ack_all(2, "ended")
+    assert.is_true(find(round, "write").final)
+    round = job:event("written", 2, true)
+    assert.equal("complete 2 delete 1", list(round))
+    assert.is_true(round[1].final)
+    for task = 0, 2 do
+      round = job:event("finish_request", task)
+      assert.equal("finished 0", list(round))
+      assert.equal(task, round[1].task)
+    end
+    assert.equal("", list(job:at(9999), "prepare"), "there is no task left to take one")
+    assert.equal("not_running", select(2, job:request())[1].reason)
+  end)
+
+  it("297. final id is the next one", function()
+    local job = Job.new { interval = 1000 }
+    probe.coordinator_begin_ids(job.c, 41)
+    job:start()
+    assert.equal(42, find(end_all(job), "trigger").id)
+  end)
+
+  it("296. waits for the one that is pending, and takes none if that was final", function()
+    for _, how in ipairs { "running", "ended" } do
+      local job = Job.new { interval = 1000 }
+      job:start()
+      job:at(1000)
+      assert.equal("", list(end_all(job)))
+      assert.equal(how == "running" and "prepare 2 trigger 2" or "",
+        list(job:complete(1, how), "prepare", "trigger"))
+    end
+  end)
+
+  it("296. is tried again after a pause where it fails", function()
+    for interval, pause in pairs { [300] = 300, [60000] = 1000 } do
+      local job = Job.new { interval = interval }
+      job:start()
+      end_all(job)
+      assert.equal("", list(job:event("decline", 1, K, "async_failed"), "prepare"))
+      assert.equal(pause, probe.coordinator_deadline(job.c))
+      assert.equal("", list(job:at(pause - 1)))
+      assert.equal("prepare 2 trigger 2", list(job:at(pause), "prepare", "trigger"))
+      job:ack_all(2, "ended")
+      assert.is_true(find(job:event("written", 2, true), "complete").final)
+    end
+  end)
+
+  it("296. is tried again as often as its _metadata cannot be written", function()
+    local job = Job.new { interval = 60000 }
+    job:start()
+    end_all(job)
+    for id = 1, 4 do
+      job:ack_all(id, "ended")
+      assert.equal("abort " .. id, list(job:event("written", id, false)))
+      assert.equal(id * 1000, probe.coordinator_deadline(job.c))
+      assert.equal(id + 1, find(job:at(id * 1000), "trigger").id)
+    end
+    assert.is_true(find(job:complete(5, "ended"), "complete").final)
+    assert.equal(60000, probe.coordinator_deadline(job.c))
+  end)
+
+  it("299. different end times", function()
+    -- Three sources feed one sink (task 3).
+    local job = Job.new({ interval = 100, retain = 10 }, { {}, {}, {}, { 0, 1, 2 } })
+    local ended, ends_at = {}, { [2] = 0, [5] = 1, [9] = 2 }
+    job:start()
+    for id = 1, 9 do
+      local round = job:at(id * 100)
+      local running = {}
+      for task = 0, 2 do
+        if not ended[task] then running[#running + 1] = task end
+      end
+      assert.same(running, find(round, "trigger").tasks)
+      local ends = ends_at[id]
+      if ends then job:event("end_of_data", ends) end
+      for _, task in ipairs(running) do
+        job:ack(id, task, task == ends and "ended" or "running", 10 * id + task)
+      end
+      local write = find(job:ack(id, 3), "write")
+      for task in pairs(ended) do
+        assert.equal("finished", write.snapshots[task + 1]["end"])
+        assert.equal(10 * ended[task] + task, write.snapshots[task + 1].bytes, "what its final one listed")
+      end
+      for i, snap in ipairs(write.snapshots) do assert.equal(i - 1, snap.task) end
+      assert.is_false(write.final)
+      job:event("written", id, true)
+      if ends then
+        assert.equal("finished 0", list(job:event("finish_request", ends)))
+        ended[ends] = id
+      end
+    end
+    -- The sink ends last: only it is triggered, since all that feed it have left.
+    local round = job:event("end_of_data", 3)
+    assert.same({ 3 }, find(round, "trigger").tasks)
+    round = job:ack(10, 3, "ended")
+    assert.is_true(find(round, "write").final)
+    assert.equal("complete 10", list(job:event("written", 10, true)))
+  end)
+
+  it("answers a task that wants to leave when no pending checkpoint waits for it", function()
+    local job = manual { max_concurrent = 2 }
+    job:request()
+    assert.equal("", list(job:event("finish_request", S)))
+    assert.equal("finished 0", list(job:ack(1, S, "ended")))
+    assert.equal("", list(job:event("finish_request", S)), "it has its answer")
+    job:event("finish_request", M)
+    assert.equal("abort 1 answer 1 finished 0", list(job:event("decline", 1, K, "declined")))
+  end)
+
+  it("ignores acks and declines of tasks that had left", function()
+    local job = manual()
+    job:request()
+    job:complete(1, "ended")
+    job:event("finish_request", S)
+    local _, round = job:request()
+    assert.same({ M }, find(round, "trigger").tasks)
+    assert.equal("discard 2", list(job:ack(2, S, "ended")))
+    assert.equal("", list(job:event("decline", 2, S, "declined")))
+    job:ack(2, M, "ended")
+    assert.equal("write 2", list(job:ack(2, K, "ended")))
+  end)
+
+  it("lets a task leave while the folder is being made, and then does not wait for it", function()
+    local job = manual({}, nil, { prepare = true })
+    job:request()
+    job:event("prepared", 1, true)
+    job:complete(1, "ended")
+    job:request()
+    assert.equal("finished 0", list(job:event("finish_request", S)))
+    assert.same({ M }, find(job:event("prepared", 2, true), "trigger").tasks)
+    job:event("stop", "stopped")
+    job:start()
+    job:request()
+    for task = 0, 2 do job:event("finish_request", task) end
+    local round = job:event("prepared", 3, true)
+    assert.equal("abort 3 answer 3", list(round))
+    assert.equal("not_running", round[1].reason)
+  end)
+
+  it("305. checkpointing off", function()
+    local job = manual()
+    assert.equal("", list(end_all(job)))
+    assert.equal(math.maxinteger, probe.coordinator_deadline(job.c))
+    assert.equal("finished 0", list(job:event("finish_request", S)))
+    local _, round = job:request()
+    assert.equal("not_running", round[1].reason, "the state of the task that left would be lost")
+    for task = 1, 2 do assert.equal("finished 0", list(job:event("finish_request", task))) end
+  end)
+
+  it("306. all finished at restore", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    for task = 0, 2 do
+      probe.coordinator_restored_finished(job.c, { task = task, ["end"] = "finished" })
+    end
+    for task = 0, 2 do assert.equal("", list(job:event("end_of_data", task))) end
+    for task = 0, 2 do assert.equal("finished 0", list(job:event("finish_request", task))) end
+    assert.equal("", list(job:at(1000), "prepare"))
+  end)
+
+  it("lists what was restored of a task that leaves before any checkpoint", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    probe.coordinator_restored_finished(job.c, { task = S, bytes = 123, ["end"] = "finished" })
+    assert.equal("finished 0", list(job:event("finish_request", S)))
+    job:at(100)
+    job:ack(1, M)
+    local write = find(job:ack(1, K), "write")
+    assert.equal(123, write.snapshots[1].bytes)
+    assert.equal("finished", write.snapshots[1]["end"])
+    assert.is_false(write.final)
+  end)
+
+  it("keeps the newest final snapshot of a task when copies of an older one complete later", function()
+    local job = manual({ max_concurrent = 3 })
+    job:request()
+    for task = 0, 2 do job:ack(1, task, task == S and "ended" or "running", 10) end
+    job:event("written", 1, true)
+    job:request()
+    job:ack(2, S, "ended", 20)
+    job:event("finish_request", S)
+    job:request() -- 3 lists what 1 had
+    job:ack(2, M)
+    job:ack(2, K)
+    job:event("written", 2, true)
+    job:ack(3, M)
+    assert.equal(10, find(job:ack(3, K), "write").snapshots[1].bytes)
+    job:event("written", 3, true)
+    job:request()
+    job:ack(4, M)
+    assert.equal(20, find(job:ack(4, K), "write").snapshots[1].bytes)
+  end)
+
+  it("does not try a final checkpoint that could not be taken", function()
+    local job = Job.new { interval = 5000 }
+    job:start()
+    job:event("finish_request", S)
+    assert.equal("", list(end_all(job)))
+    assert.equal(5000, probe.coordinator_deadline(job.c))
+    assert.equal("", list(job:at(20000), "prepare", "answer", "fail_job"))
+  end)
+
+  it("takes the final one beside others that were begun before, but not two of them", function()
+    local job = Job.new { interval = 100, max_concurrent = 3 }
+    job:start()
+    job:at(100)
+    assert.equal("prepare 2 trigger 2", list(end_all(job)))
+    assert.equal("", list(job:event("tick")))
+    assert.equal("write 2 complete 2 abort 1", list(job:complete(2, "ended")))
+  end)
+
+  it("takes a final one at once in a new attempt, whatever failed in the last", function()
+    local job = Job.new { interval = 60000 }
+    job:start()
+    end_all(job)
+    job:event("decline", 1, K, "declined")
+    job:event("stop", "task_failed", K)
+    job:start()
+    assert.equal("prepare 2 trigger 2", list(end_all(job)))
+  end)
+
+  it("tells nobody that it may leave after the stop", function()
+    local job = manual { max_concurrent = 2 }
+    job:request()
+    job:request()
+    job:ack_all(1)
+    job:event("finish_request", S)
+    assert.equal("abort 2 answer 2", list(job:event("stop", "stopped")))
+    assert.equal("answer 1", list(job:event("written", 1, true)))
+  end)
+
+  it("a new attempt begins with all tasks running", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    end_all(job)
+    job:complete(1, "ended")
+    for task = 0, 2 do job:event("finish_request", task) end
+    job:event("stop", "task_failed", K)
+    assert.equal("", list(job:event("end_of_data", S)))
+    assert.equal("", list(job:event("finish_request", S)))
+    job:start()
+    job:at(100)
+    assert.equal("write 2", list(job:ack_all(2)))
+  end)
+end)

@@ -1,0 +1,48 @@
+-- A stand-in for the engine: it keeps the plans that it was asked to start, and its jobs do what a spec
+-- says. `rows`, `events`, `state` and the like are fields of the handle.
+
+local fake = { plans = {}, handles = {} }
+
+local Handle = {}
+Handle.__index = Handle
+
+function Handle:id() return self.plan.job.id end
+function Handle:status()
+  return { state = self.state, attempt = 1, restarts = 0, error = self.error, last_checkpoint = self.last }
+end
+function Handle:wait(ms)
+  self.waits[#self.waits + 1] = ms or "forever"
+  if self.on_wait then return self:on_wait(ms) end
+  return true
+end
+function Handle:cancel() self.state = "canceled" return true end
+function Handle:checkpoint() return nil, "ESTALE: checkpoint 7 was aborted", "ESTALE" end
+function Handle:statistics() return { counts = { completed = 3 } } end
+function Handle:metrics() return { records = 12 } end
+function Handle:rows(uid)
+  local rows = self.collected[uid]
+  if rows then return rows end
+  return nil, ("ENOTFOUND: no collect has the uid '%s'"):format(uid), "ENOTFOUND"
+end
+function Handle:poll_events()
+  local events = self.events
+  self.events = {}
+  return events
+end
+function Handle:fd() return self.descriptor end
+
+fake.null = setmetatable({}, { __name = "streamckpt.null" })
+local array_metatable = {}
+function fake.array(t) return setmetatable(t or {}, array_metatable) end
+
+function fake.start(plan)
+  fake.plans[#fake.plans + 1] = plan
+  if fake.refuse then return nil, fake.refuse, fake.refuse:match("^E%u+") end
+  local handle = setmetatable({ plan = plan, state = "finished", events = {}, collected = {}, waits = {},
+                                descriptor = -1 }, Handle)
+  if fake.prepare then fake.prepare(handle) end
+  fake.handles[#fake.handles + 1] = handle
+  return handle
+end
+
+return fake

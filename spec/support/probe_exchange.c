@@ -1,0 +1,552 @@
+/* The rooms of core/exchange. Objects are light userdata with explicit destroy functions: a spec
+ * owns what it makes. Channel numbers and the like are as in C, from 0. */
+#include "probe.h"
+
+#include "../../core/base/mem.h"
+#include "../../core/exchange/input.h"
+#include "../../core/exchange/output.h"
+#include "../../core/exchange/valve.h"
+#include "exchange_threads.h"
+
+static void *object(lua_State *L, int arg) {
+  luaL_checktype(L, arg, LUA_TLIGHTUSERDATA);
+  return lua_touserdata(L, arg);
+}
+
+static int push_object(lua_State *L, void *p) {
+  lua_pushlightuserdata(L, p);
+  return 1;
+}
+
+static void set_int(lua_State *L, const char *name, int64_t v) {
+  lua_pushinteger(L, v);
+  lua_setfield(L, -2, name);
+}
+
+static void set_bool(lua_State *L, const char *name, bool v) {
+  lua_pushboolean(L, v);
+  lua_setfield(L, -2, name);
+}
+
+static void set_string(lua_State *L, const char *name, sc_bytes_t v) {
+  probe_push_bytes(L, v);
+  lua_setfield(L, -2, name);
+}
+
+/* ---- buffer ---- */
+
+static int pool_new(lua_State *L) {
+  return push_object(L, sc_pool_create((uint32_t)luaL_checkinteger(L, 1)));
+}
+
+static int pool_destroy(lua_State *L) {
+  sc_pool_destroy(object(L, 1));
+  return 0;
+}
+
+static int pool_outstanding(lua_State *L) {
+  lua_pushinteger(L, sc_pool_outstanding(object(L, 1)));
+  return 1;
+}
+
+static int pool_take(lua_State *L) {
+  sc_buffer_t *b = sc_pool_take(object(L, 1), (size_t)luaL_checkinteger(L, 2));
+  lua_pushlightuserdata(L, b);
+  lua_pushinteger(L, b->cap);
+  lua_pushinteger(L, b->units);
+  return 3;
+}
+
+static int buffer_ref(lua_State *L) {
+  sc_buffer_ref(object(L, 1));
+  return 0;
+}
+
+static int buffer_unref(lua_State *L) {
+  sc_buffer_unref(object(L, 1));
+  return 0;
+}
+
+/* ---- partitioner ---- */
+
+static int partitioner_new(lua_State *L) {
+  sc_partitioner_t *p = sc_malloc(sizeof *p);
+  sc_partitioner_init(p, (sc_partitioner_kind_t)sc_partitioner_from_name(luaL_checkstring(L, 1)),
+                      (uint32_t)luaL_checkinteger(L, 2), (uint32_t)luaL_optinteger(L, 3, 128),
+                      (uint32_t)luaL_optinteger(L, 4, 0));
+  return push_object(L, p);
+}
+
+static int partitioner_destroy(lua_State *L) {
+  free(object(L, 1));
+  return 0;
+}
+
+static int partitioner_select(lua_State *L) {
+  uint32_t i = sc_partitioner_select(object(L, 1), (uint16_t)luaL_optinteger(L, 2, 0));
+  if (i == UINT32_MAX)
+    lua_pushliteral(L, "all");
+  else
+    lua_pushinteger(L, i);
+  return 1;
+}
+
+static int partitioner_number(lua_State *L) {
+  int kind = sc_partitioner_from_name(luaL_checkstring(L, 1));
+  lua_pushinteger(L, kind);
+  if (kind < 0)
+    return 1;
+  lua_pushstring(L, sc_partitioner_name((sc_partitioner_kind_t)kind));
+  return 2;
+}
+
+/* ---- channel ---- */
+
+typedef struct wakes { uint32_t producer, consumer; } wakes_t;
+
+typedef struct probe_channel {
+  sc_channel_t *ch;
+  wakes_t wakes;
+} probe_channel_t;
+
+static void count_wake(void *arg) { ++*(uint32_t *)arg; }
+
+static sc_channel_t *channel_of(lua_State *L, int arg) {
+  return ((probe_channel_t *)object(L, arg))->ch;
+}
+
+static int floating_new(lua_State *L) {
+  return push_object(L, sc_floating_create((uint32_t)luaL_checkinteger(L, 1)));
+}
+
+static int floating_unref(lua_State *L) {
+  sc_floating_unref(object(L, 1));
+  return 0;
+}
+
+static int floating_available(lua_State *L) {
+  lua_pushinteger(L, sc_floating_available(object(L, 1)));
+  return 1;
+}
+
+/* channel_new(exclusive, floating or nil, silent or nil) */
+static int channel_new(lua_State *L) {
+  probe_channel_t *p = sc_calloc(1, sizeof *p);
+  sc_channel_ends_t ends = {count_wake, &p->wakes.producer, &p->wakes.consumer};
+  sc_floating_t *floating = lua_isnoneornil(L, 2) ? NULL : object(L, 2);
+  p->ch = sc_channel_create((uint32_t)luaL_checkinteger(L, 1), floating,
+                            lua_toboolean(L, 3) ? NULL : &ends);
+  return push_object(L, p);
+}
+
+static int channel_destroy(lua_State *L) {
+  probe_channel_t *p = object(L, 1);
+  sc_channel_destroy(p->ch);
+  free(p);
+  return 0;
+}
+
+/* Wakes of the producer and of the consumer since the last call. */
+static int channel_wakes(lua_State *L) {
+  probe_channel_t *p = object(L, 1);
+  lua_pushinteger(L, p->wakes.producer);
+  lua_pushinteger(L, p->wakes.consumer);
+  p->wakes = (wakes_t){0, 0};
+  return 2;
+}
+
+static int channel_has_room(lua_State *L) {
+  lua_pushboolean(L, sc_channel_has_room(channel_of(L, 1)));
+  return 1;
+}
+
+static int channel_empty(lua_State *L) {
+  lua_pushboolean(L, sc_channel_empty(channel_of(L, 1)));
+  return 1;
+}
+
+/* channel_push(channel, pool, bytes) */
+static int channel_push(lua_State *L) {
+  sc_bytes_t bytes = probe_bytes(L, 3);
+  sc_buffer_t *b = sc_pool_take(object(L, 2), bytes.len);
+  memcpy(b->data, bytes.data, bytes.len);
+  b->len = (uint32_t)bytes.len;
+  sc_channel_push_buffer(channel_of(L, 1), b);
+  return 0;
+}
+
+static int channel_push_barrier(lua_State *L) {
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0)};
+  sc_channel_push_barrier(channel_of(L, 1), &b);
+  return 0;
+}
+
+static int channel_push_end(lua_State *L) {
+  sc_channel_push_end(channel_of(L, 1));
+  return 0;
+}
+
+static int channel_push_close(lua_State *L) {
+  sc_channel_push_close(channel_of(L, 1));
+  return 0;
+}
+
+static const char *const element_names[] = {"data", "barrier", "end", "close"};
+
+/* "data", bytes | "barrier", id, timestamp | "end" | "close" | nothing. Gives the buffer back. */
+static int channel_take(lua_State *L) {
+  sc_element_t e;
+  if (!sc_channel_take(channel_of(L, 1), &e))
+    return 0;
+  lua_pushstring(L, element_names[e.kind]);
+  if (e.kind == SC_ELEMENT_DATA) {
+    lua_pushlstring(L, (const char *)e.buffer->data, e.buffer->len);
+    sc_buffer_unref(e.buffer);
+    return 2;
+  }
+  if (e.kind == SC_ELEMENT_BARRIER) {
+    lua_pushinteger(L, (lua_Integer)e.barrier.id);
+    lua_pushinteger(L, e.barrier.timestamp_ms);
+    return 3;
+  }
+  return 1;
+}
+
+static int channel_peek(lua_State *L) {
+  int kind = sc_channel_peek(channel_of(L, 1));
+  if (kind < 0)
+    return 0;
+  lua_pushstring(L, element_names[kind]);
+  return 1;
+}
+
+static int channel_receiver_gone(lua_State *L) {
+  sc_channel_receiver_gone(channel_of(L, 1));
+  return 0;
+}
+
+static int channel_usage(lua_State *L) {
+  uint32_t buffers;
+  uint64_t bytes;
+  sc_channel_usage(channel_of(L, 1), &buffers, &bytes);
+  lua_pushinteger(L, buffers);
+  lua_pushinteger(L, (lua_Integer)bytes);
+  return 2;
+}
+
+/* ---- output ---- */
+
+static sc_channel_t **channels_of(lua_State *L, int arg, uint32_t *n) {
+  luaL_checktype(L, arg, LUA_TTABLE);
+  *n = (uint32_t)lua_rawlen(L, arg);
+  sc_channel_t **list = sc_malloc(*n * sizeof *list);
+  for (uint32_t i = 0; i < *n; i++) {
+    lua_rawgeti(L, arg, i + 1);
+    list[i] = channel_of(L, -1);
+    lua_pop(L, 1);
+  }
+  return list;
+}
+
+/* output_new(partitioner name, channels, pool, max_parallelism, subtask) */
+static int output_new(lua_State *L) {
+  uint32_t n;
+  sc_channel_t **list = channels_of(L, 2, &n);
+  sc_partitioner_t p;
+  sc_partitioner_init(&p, (sc_partitioner_kind_t)sc_partitioner_from_name(luaL_checkstring(L, 1)),
+                      n, (uint32_t)luaL_optinteger(L, 4, 128), (uint32_t)luaL_optinteger(L, 5, 0));
+  sc_output_t *o = sc_output_create(&p, list, object(L, 3));
+  free(list);
+  return push_object(L, o);
+}
+
+static int output_destroy(lua_State *L) {
+  sc_output_destroy(object(L, 1));
+  return 0;
+}
+
+/* output_emit(output, value, key group or nil, timestamp or nil) */
+static int output_emit(lua_State *L) {
+  sc_record_t r = {.kind = SC_RECORD_DATA, .value = probe_bytes(L, 2)};
+  if (!lua_isnoneornil(L, 3)) {
+    r.flags |= SC_RECORD_HAS_KEY;
+    r.key_group = (uint16_t)luaL_checkinteger(L, 3);
+    r.key = sc_bytes_str("k");
+  }
+  if (!lua_isnoneornil(L, 4)) {
+    r.flags |= SC_RECORD_HAS_TIMESTAMP;
+    r.timestamp = luaL_checkinteger(L, 4);
+  }
+  sc_output_emit(object(L, 1), &r);
+  return 0;
+}
+
+static int output_watermark(lua_State *L) {
+  sc_output_watermark(object(L, 1), luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int output_status(lua_State *L) {
+  sc_output_status(object(L, 1), lua_toboolean(L, 2));
+  return 0;
+}
+
+static int output_barrier(lua_State *L) {
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0)};
+  sc_output_barrier(object(L, 1), &b);
+  return 0;
+}
+
+static int output_end(lua_State *L) {
+  sc_output_end(object(L, 1));
+  return 0;
+}
+
+static int output_close(lua_State *L) {
+  sc_output_close(object(L, 1));
+  return 0;
+}
+
+static int output_flush(lua_State *L) {
+  sc_output_flush(object(L, 1));
+  return 0;
+}
+
+static int output_has_room(lua_State *L) {
+  lua_pushboolean(L, sc_output_has_room(object(L, 1)));
+  return 1;
+}
+
+static int output_drained(lua_State *L) {
+  lua_pushboolean(L, sc_output_drained(object(L, 1)));
+  return 1;
+}
+
+/* Kind's name, max_parallelism, records, bytes. */
+static int output_info(lua_State *L) {
+  sc_output_t *o = object(L, 1);
+  uint64_t records, bytes;
+  sc_output_counts(o, &records, &bytes);
+  lua_pushstring(L, sc_partitioner_name(sc_output_kind(o)));
+  lua_pushinteger(L, sc_output_max_parallelism(o));
+  lua_pushinteger(L, (lua_Integer)records);
+  lua_pushinteger(L, (lua_Integer)bytes);
+  return 4;
+}
+
+/* ---- valve ---- */
+
+static int valve_new(lua_State *L) {
+  return push_object(L, sc_valve_create((uint32_t)luaL_checkinteger(L, 1)));
+}
+
+static int valve_destroy(lua_State *L) {
+  sc_valve_destroy(object(L, 1));
+  return 0;
+}
+
+/* What came out: watermark or nil, "idle" or "active" or nil. */
+static int push_valve_out(lua_State *L, sc_valve_out_t out) {
+  if (out.has_watermark)
+    lua_pushinteger(L, out.watermark);
+  else
+    lua_pushnil(L);
+  if (out.has_status)
+    lua_pushstring(L, out.idle ? "idle" : "active");
+  else
+    lua_pushnil(L);
+  return 2;
+}
+
+static int valve_watermark(lua_State *L) {
+  return push_valve_out(L, sc_valve_watermark(object(L, 1), (uint32_t)luaL_checkinteger(L, 2),
+                                              luaL_checkinteger(L, 3)));
+}
+
+static int valve_status(lua_State *L) {
+  return push_valve_out(L, sc_valve_status(object(L, 1), (uint32_t)luaL_checkinteger(L, 2),
+                                           lua_toboolean(L, 3)));
+}
+
+static int valve_end(lua_State *L) {
+  return push_valve_out(L, sc_valve_end(object(L, 1), (uint32_t)luaL_checkinteger(L, 2)));
+}
+
+static int valve_current(lua_State *L) {
+  lua_pushinteger(L, sc_valve_current(object(L, 1)));
+  return 1;
+}
+
+/* ---- barrier ---- */
+
+static int barrier_new(lua_State *L) {
+  return push_object(L, sc_aligner_create((uint32_t)luaL_checkinteger(L, 1)));
+}
+
+static int barrier_destroy(lua_State *L) {
+  sc_aligner_destroy(object(L, 1));
+  return 0;
+}
+
+/* abort id, superseded_by, release_all, hold, start id */
+static int push_actions(lua_State *L, sc_aligner_actions_t act) {
+  lua_pushinteger(L, (lua_Integer)act.abort_id);
+  lua_pushinteger(L, (lua_Integer)act.superseded_by);
+  lua_pushboolean(L, act.release_all);
+  lua_pushboolean(L, act.hold);
+  lua_pushinteger(L, (lua_Integer)act.start_id);
+  return 5;
+}
+
+static int barrier_barrier(lua_State *L) {
+  return push_actions(L, sc_aligner_barrier(object(L, 1), (uint32_t)luaL_checkinteger(L, 2),
+                                            (uint64_t)luaL_checkinteger(L, 3)));
+}
+
+static int barrier_trigger(lua_State *L) {
+  return push_actions(L, sc_aligner_trigger(object(L, 1), (uint64_t)luaL_checkinteger(L, 2)));
+}
+
+static int barrier_close(lua_State *L) {
+  return push_actions(L, sc_aligner_close(object(L, 1), (uint32_t)luaL_checkinteger(L, 2)));
+}
+
+static int barrier_abort(lua_State *L) {
+  return push_actions(L, sc_aligner_abort(object(L, 1), (uint64_t)luaL_checkinteger(L, 2)));
+}
+
+static int barrier_held(lua_State *L) {
+  lua_pushboolean(L, sc_aligner_held(object(L, 1), (uint32_t)luaL_checkinteger(L, 2)));
+  return 1;
+}
+
+/* pending id, missing */
+static int barrier_state(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sc_aligner_pending(object(L, 1)));
+  lua_pushinteger(L, sc_aligner_missing(object(L, 1)));
+  return 2;
+}
+
+/* ---- input ---- */
+
+/* input_new(channels, ports or nil) */
+static int input_new(lua_State *L) {
+  uint32_t n;
+  sc_channel_t **list = channels_of(L, 1, &n);
+  uint32_t *ports = sc_calloc(n, sizeof *ports);
+  for (uint32_t i = 0; i < n && lua_istable(L, 2); i++) {
+    lua_rawgeti(L, 2, i + 1);
+    ports[i] = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  sc_input_t *in = sc_input_create(list, ports, n);
+  free(list);
+  free(ports);
+  return push_object(L, in);
+}
+
+static int input_destroy(lua_State *L) {
+  sc_input_destroy(object(L, 1));
+  return 0;
+}
+
+static const char *const event_names[] = {"none",     "record",  "watermark", "status",
+                                          "snapshot", "aborted", "end",       "closed"};
+
+static void set_event_fields(lua_State *L, const sc_input_event_t *e) {
+  switch (e->kind) {
+  case SC_INPUT_RECORD:
+    set_int(L, "port", e->port);
+    set_int(L, "channel", e->channel);
+    set_string(L, "value", e->record.value);
+    if (e->record.flags & SC_RECORD_HAS_TIMESTAMP)
+      set_int(L, "timestamp", e->record.timestamp);
+    if (e->record.flags & SC_RECORD_HAS_KEY)
+      set_int(L, "key_group", e->record.key_group);
+    break;
+  case SC_INPUT_WATERMARK: set_int(L, "watermark", e->watermark); break;
+  case SC_INPUT_STATUS: set_bool(L, "idle", e->idle); break;
+  case SC_INPUT_SNAPSHOT:
+    set_int(L, "id", (int64_t)e->barrier.id);
+    set_int(L, "timestamp", e->barrier.timestamp_ms);
+    set_int(L, "alignment_bytes", (int64_t)e->alignment_bytes);
+    break;
+  case SC_INPUT_ABORTED:
+    set_int(L, "aborted", (int64_t)e->aborted);
+    set_int(L, "superseded_by", (int64_t)e->superseded_by);
+    break;
+  default: break;
+  }
+}
+
+/* A table with `kind` and what belongs to it; first = id where first_barrier is set. */
+static int input_next(lua_State *L) {
+  sc_error_t err = SC_ERROR_INIT;
+  sc_input_event_t e;
+  int rc = sc_input_next(object(L, 1), &e, &err);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  lua_newtable(L);
+  lua_pushstring(L, event_names[e.kind]);
+  lua_setfield(L, -2, "kind");
+  set_event_fields(L, &e);
+  if (e.first_barrier) {
+    set_int(L, "first", (int64_t)e.barrier.id);
+    set_int(L, "first_timestamp", e.barrier.timestamp_ms);
+  }
+  return 1;
+}
+
+static int input_ready(lua_State *L) {
+  lua_pushboolean(L, sc_input_ready(object(L, 1)));
+  return 1;
+}
+
+static int input_trigger(lua_State *L) {
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0)};
+  sc_input_trigger(object(L, 1), &b);
+  return 0;
+}
+
+static int input_abort(lua_State *L) {
+  sc_input_abort(object(L, 1), (uint64_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+/* watermark, pending id */
+static int input_state(lua_State *L) {
+  lua_pushinteger(L, sc_input_watermark(object(L, 1)));
+  lua_pushinteger(L, (lua_Integer)sc_input_pending(object(L, 1)));
+  return 2;
+}
+
+static int input_receiver_gone(lua_State *L) {
+  sc_input_receiver_gone(object(L, 1));
+  return 0;
+}
+
+#define F(name) {#name, name}
+
+void probe_exchange(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      F(pool_new), F(pool_destroy), F(pool_outstanding), F(pool_take), F(buffer_ref),
+      F(buffer_unref),
+      F(partitioner_new), F(partitioner_destroy), F(partitioner_select), F(partitioner_number),
+      F(floating_new), F(floating_unref), F(floating_available),
+      F(channel_new), F(channel_destroy), F(channel_wakes), F(channel_has_room), F(channel_empty),
+      F(channel_push), F(channel_push_barrier), F(channel_push_end), F(channel_push_close),
+      F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage),
+      {"channel_hammer", probe_channel_hammer},
+      F(output_new), F(output_destroy), F(output_emit), F(output_watermark), F(output_status),
+      F(output_barrier), F(output_end), F(output_close), F(output_flush), F(output_has_room),
+      F(output_drained), F(output_info),
+      F(valve_new), F(valve_destroy), F(valve_watermark), F(valve_status), F(valve_end),
+      F(valve_current),
+      F(barrier_new), F(barrier_destroy), F(barrier_barrier), F(barrier_trigger), F(barrier_close),
+      F(barrier_abort), F(barrier_held), F(barrier_state),
+      F(input_new), F(input_destroy), F(input_next), F(input_ready), F(input_trigger),
+      F(input_abort), F(input_state), F(input_receiver_gone),
+      {NULL, NULL},
+  };
+  luaL_setfuncs(L, functions, 0);
+}
