@@ -76,8 +76,5 @@ hits:watermarks { timestamp = "ts", out_of_orderness = "1min" }
 
 local result = env:execute { from = "latest" }
 
-local bad = 0
-for _, row in ipairs(result:metrics()) do
-  if row.uid == "bad" then bad = bad + row.numRecordsIn end
-end
+local bad = result:metrics("bad").numRecordsIn
 print(("done: %s; %d lines did not parse in this run (see %s/bad)"):format(result:status(), bad, OUT))

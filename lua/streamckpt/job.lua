@@ -56,6 +56,12 @@ local function run_callback(fn, event)
   end
 end
 
+-- A table that prints itself, alone; or nil, message, code.
+local function told(value, message, code)
+  if value == nil then return nil, message, code end
+  return show.table(value)
+end
+
 -- Run the callbacks of the events that wait. A callback may call methods of the job, which come here
 -- again: then there is nothing to do, and what happened meanwhile is delivered by the next call, or by
 -- the loop, for the handle stays readable.
@@ -161,16 +167,40 @@ end
 -- @return {counts, latest, history}; durations in ms, sizes in bytes; or nil, message, code
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
-  local statistics, message, code = enter(self, "checkpoints"):statistics()
-  return show.table(statistics), message, code
+  return told(enter(self, "checkpoints"):statistics())
+end
+
+-- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
+-- is furthest behind.
+local function operator_metrics(rows, uid)
+  local sum
+  for _, row in ipairs(rows) do
+    if row.uid == uid then
+      sum = sum or { uid = uid, name = row.name, attempt = row.attempt, parallelism = 0,
+                     currentWatermark = math.maxinteger }
+      sum.parallelism = sum.parallelism + 1
+      sum.currentWatermark = math.min(sum.currentWatermark, row.currentWatermark)
+      for name, value in pairs(row) do
+        if name:find("^num") then sum[name] = (sum[name] or 0) + value end
+      end
+    end
+  end
+  if sum then return sum end
+  return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
 end
 
 --- What the tasks have done so far.
--- @return a table of counters and gauges; or nil, message, code
--- Example: print(job:metrics())
-function methods:metrics()
-  local metrics, message, code = enter(self, "metrics"):metrics()
-  return show.table(metrics), message, code
+-- @param uid only what the operator with this uid has done, its tasks added up; optional
+-- @return an array of {uid, name, subtask, attempt, numRecordsIn, numRecordsOut, currentWatermark, ...};
+--   with uid one such table, which has parallelism instead of subtask; or nil, message, code
+-- Example: print(job:metrics()); print(job:metrics("parse").numRecordsIn)
+function methods:metrics(uid)
+  if uid ~= nil and type(uid) ~= "string" then
+    misuse.raise("metrics takes the uid of an operator, got %s", misuse.shown(uid))
+  end
+  local rows, message, code = enter(self, "metrics"):metrics()
+  if rows and uid then rows, message, code = operator_metrics(rows, uid) end
+  return told(rows, message, code)
 end
 
 --- The rows that a collect has released so far.
@@ -179,8 +209,7 @@ end
 -- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
 function methods:rows(uid)
   if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
-  local rows, message, code = enter(self, "rows"):rows(uid)
-  return show.table(rows), message, code
+  return told(enter(self, "rows"):rows(uid))
 end
 
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.
