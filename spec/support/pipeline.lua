@@ -65,13 +65,20 @@ function pipeline.parts(folder)
   return lines
 end
 
+-- An environment whose log does not fill the screen.
+local function environment(options, build)
+  local quiet = { log = { level = "off" } }
+  for name, value in pairs(options) do quiet[name] = value end
+  local env = sc.env(quiet)
+  local stream = build(env)
+  if stream then stream:collect():uid("rows") end
+  return env
+end
+
 --- Run what `build(env)` makes to its end; where it returns a stream, that is collected.
 -- @return the result of execute
 function pipeline.run(options, build, start)
-  local env = sc.env(options)
-  local stream = build(env)
-  if stream then stream:collect():uid("rows") end
-  return env:execute(start)
+  return environment(options, build):execute(start)
 end
 
 --- The same, and the rows of the stream that `build` returned: rows, result.
@@ -97,9 +104,7 @@ end
 
 --- Start the job and return it: job, env.
 function pipeline.start(options, build, start)
-  local env = sc.env(options)
-  local stream = build(env)
-  if stream then stream:collect():uid("rows") end
+  local env = environment(options, build)
   return assert(env:start(start)), env
 end
 
