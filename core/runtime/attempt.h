@@ -109,7 +109,8 @@ struct sc_task {
   bool asked_split, asked_finish;
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
-  int64_t wake_at_ms;               /* sources: wall clock of the next poll */
+  int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
+  atomic_bool poked;                /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
   struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */

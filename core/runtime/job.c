@@ -244,13 +244,14 @@ typedef struct reopen_arg { uint64_t id, attempt; sc_metadata_t *metadata; char 
 static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
   reopen_arg_t *r = arg;
   int rc = job->dir ? sc_job_dir_next_attempt(job->dir, &r->attempt, err) : 0;
-  if (rc < 0 || !r->id)
-    return rc;
-  r->dir = sc_job_dir_checkpoint(job->dir, r->id);
-  rc = sc_metadata_read(job->world->storage, r->dir, &r->metadata, err);
-  if (rc >= 0)
-    rc = sc_metadata_verify(job->world->storage, r->dir, sc_job_dir_path(job->dir), r->metadata, false, err);
-  return rc;
+  if (rc >= 0 && r->id) {
+    r->dir = sc_job_dir_checkpoint(job->dir, r->id);
+    rc = sc_metadata_read(job->world->storage, r->dir, &r->metadata, err);
+    if (rc >= 0)
+      rc = sc_metadata_verify(job->world->storage, r->dir, sc_job_dir_path(job->dir), r->metadata, false, err);
+  }
+  /* job->restore does not change while the job reopens. */
+  return rc < 0 ? rc : sc__job_prepare(job, r->metadata ? r->metadata : job->restore, err);
 }
 
 static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {

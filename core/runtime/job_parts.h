@@ -104,6 +104,9 @@ int sc__job_open(sc_job_t *job, sc_error_t *err);
 /* Plans for the graph from job->restore (NULL: none): SC_ESTATE ... */
 int sc__job_plan(sc_job_t *job, sc_error_t *err);
 void sc__job_drop_plans(sc_job_t *job);
+/* Before every attempt: operators look at what they find outside (sinks sweep what an attempt left
+ * that is no part of `restore`). Blocks. */
+int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err);
 
 /* job_actions.c */
 void sc__job_actions(sc_job_t *job);   /* carry out what the coordinator wants now */

@@ -115,7 +115,9 @@ static void service_fail(sc_op_context_t *c, sc_error_t *err) {
 }
 
 static void service_wake(sc_op_context_t *c) {
-  sc_world_wake(c->world, &task_of(c)->slot->actor);
+  sc_task_t *t = task_of(c);
+  atomic_store(&t->poked, true); /* before the wake, so that the step it brings finds it */
+  sc_world_wake(c->world, &t->slot->actor);
 }
 
 static void service_deliver(sc_op_context_t *c, uint64_t id, sc_bytes_t rows) {
@@ -447,7 +449,7 @@ static int read_input(sc_task_t *t) {
 /* One poll of a source: 1 if something came of it. */
 static int read_source(sc_task_t *t) {
   sc_link_t *head = &t->chain.links[0];
-  if (t->wake_at_ms && t->wake_at_ms > now_ms(t))
+  if (t->wake_at_ms && !atomic_exchange(&t->poked, false) && t->wake_at_ms > now_ms(t))
     return 0;
   head->context.wake_at_ms = INT64_MAX;
   int rc = sc_chain_poll(&t->chain, &t->error);
