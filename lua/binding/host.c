@@ -29,7 +29,7 @@ typedef struct load_args {
   const char *cpath;       /* package.cpath, or NULL */
   lua_CFunction open_core; /* module "streamckpt.core", or NULL */
   bool source;             /* text is Lua source */
-  lsc_host_t *host;
+  lsc_host_t *host;        /* being made */
 } load_args_t;
 
 static int add_traceback(lua_State *L) {
@@ -42,11 +42,11 @@ static int add_traceback(lua_State *L) {
 /* The error object at the top of L becomes err. lua_tostring would convert a number in place, which
  * allocates and so may raise: only strings are read. */
 static int take_error(lua_State *L, int status, sc_error_t *err) {
-  bool text = lua_type(L, -1) == LUA_TSTRING;
-  int rc = status == LUA_ERRMEM
-               ? sc_fail(err, SC_ELIMIT, "not enough memory for Lua")
-               : sc_fail(err, SC_EUSER, "%s", text ? lua_tostring(L, -1)
-                                                   : "an error whose object has no text was raised");
+  const char *text = "an error whose object has no text was raised";
+  if (lua_type(L, -1) == LUA_TSTRING)
+    text = lua_tostring(L, -1);
+  int rc = status == LUA_ERRMEM ? sc_fail(err, SC_ELIMIT, "not enough memory for Lua")
+                                : sc_fail(err, SC_EUSER, "%s", text);
   lua_pop(L, 1);
   return rc;
 }
@@ -166,9 +166,8 @@ void lsc_host_push_spec(lsc_host_t *host, lua_State *L, int index) {
 }
 
 typedef struct name_args {
-  lsc_host_t *host;
-  sc_bytes_t name;
-  int ref; /* out */
+  sc_bytes_t name; /* to be made a Lua string */
+  int ref;         /* out: where it is kept */
 } name_args_t;
 
 static int make_name(lua_State *L) {
@@ -188,7 +187,7 @@ int lsc_host_push_name(lsc_host_t *host, lua_State *L, sc_bytes_t name, sc_error
       return 0;
     }
   }
-  name_args_t args = {host, name, LUA_NOREF};
+  name_args_t args = {name, LUA_NOREF};
   int rc = lsc_protect(host->L, make_name, &args, 0, err);
   if (rc < 0)
     return rc;

@@ -45,7 +45,7 @@ int lsc_protect(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error
 int lsc_protect_traced(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error_t *err);
 
 /* Push `name` as a Lua string on any thread of the host. Each name is made once and kept, so that
- * looking up a field of a record neither allocates nor raises; meant for the few names of a graph. */
+ * looking up a field of a record neither allocates nor raises: meant for a graph's few names. */
 int lsc_host_push_name(lsc_host_t *host, lua_State *L, sc_bytes_t name, sc_error_t *err);
 
 #endif

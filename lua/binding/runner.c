@@ -20,6 +20,8 @@ void lsc__push(lsc_op_t *op, int slot) {
 }
 
 void lsc__prepare(lsc_op_t *op, int function_slot) {
+  if (lua_status(op->co) != LUA_OK) /* another function got hold of it and resumed it */
+    lua_resetthread(op->co);
   lua_settop(op->co, 0);
   lsc__push(op, function_slot);
 }
@@ -54,13 +56,22 @@ void lsc__note_key(lsc_op_t *op) {
   }
 }
 
+/* A suspended coroutine is as it was left, unless another function got hold of it
+ * (coroutine.running) and resumed or closed it. */
+static bool as_left(const lsc_op_t *op) {
+  return lua_status(op->co) == LUA_YIELD && lua_gettop(op->co) >= op->n_yielded;
+}
+
 /* Run until the function emits, waits, returns, or fails. */
 static int resume(lsc_op_t *op, sc_error_t *err) {
   int nargs = 0, nresults;
   if (op->phase == LSC_READY)
     nargs = lua_gettop(op->co) - 1;
-  else
+  else if (as_left(op))
     lua_pop(op->co, op->n_yielded);
+  else
+    return lsc__user_reject(op, err, "the coroutine of %s was resumed or closed by another "
+                            "function", op->family->noun);
   op->n_yielded = 0;
   op->yielded = LSC_YIELD_FOREIGN;
   op->running = true;
@@ -234,7 +245,7 @@ static void run_close(lsc_op_t *op) {
 /* ---- create and destroy ---- */
 
 typedef struct setup_args {
-  lsc_op_t *op;
+  lsc_op_t *op;       /* being made */
   int index;          /* of the spec in the root table */
   sc_bytes_t options; /* of the operator */
 } setup_args_t;
@@ -288,7 +299,7 @@ static int setup(lua_State *L) {
   else
     lua_pushnil(op->shelf);
   shelve(op, L, "on_timer", false);
-  op->has_on_timer = lua_type(op->shelf, -1) == LUA_TFUNCTION;
+  op->has_on_timer = f->ops->begin_timer && lua_type(op->shelf, -1) == LUA_TFUNCTION;
   shelve_on_error(op, L);
   shelve(op, L, "open", false);
   shelve(op, L, "close", false);

@@ -15,8 +15,8 @@
  * only when read returns; until then the source is mid-record and no snapshot is taken.
  */
 typedef struct lsc_source {
-  lsc_op_t op;
-  lsc_splits_t splits;
+  lsc_op_t op;         /* first */
+  lsc_splits_t splits; /* those of this reader */
   uint32_t current;    /* the split that is read; beyond the last: none */
   bool shelved;        /* its values lie on the shelf */
 } lsc_source_t;
@@ -24,12 +24,12 @@ typedef struct lsc_source {
 /* ---- splits, in slot 0 ---- */
 
 typedef struct list_args {
-  lsc_host_t *host;
+  lsc_host_t *host;      /* of slot 0 */
   int index;             /* of the spec */
-  uint32_t parallelism;
-  sc_buf_t *out;
-  int rc;                /* out */
-  sc_error_t *err;       /* out */
+  uint32_t parallelism;  /* of the source, told to `splits` */
+  sc_buf_t *out;         /* the array is appended here */
+  int rc;                /* out: a split could not be encoded */
+  sc_error_t *err;       /* out: why */
 } list_args_t;
 
 static int call_splits(lua_State *L) {
