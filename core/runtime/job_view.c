@@ -109,7 +109,7 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
 
 void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   char *text = sc_error_format(err);
-  if (err->operator_name) {
+  if (err->operator_name && !strstr(text, err->operator_name)) { /* user errors begin with it */
     char *named = sc_format("%s [%s]", text, err->operator_name);
     free(text);
     text = named;
