@@ -406,7 +406,7 @@ function stream_methods:print(prefix)
     misuse.raise("print takes a prefix, a string, got %s", misuse.shown(prefix))
   end
   return derive_sink(self, { call = "print", kind = "print_sink", native = true,
-                             options = { prefix = prefix or "" } })
+                             options = { prefix = prefix ~= "" and prefix or nil } })
 end
 
 --- Keep the values for the script: rows(uid) of what execute returns. With checkpoints, rows can be
