@@ -29,12 +29,12 @@ env:from_generator { count = COUNT, rate = 1000 }:uid("numbers")
     return { n = i, parity = i % 2 == 0 and "even" or "odd" }
   end):uid("parity")
   :key_by("parity")
-  :reduce(function(a, b) return { n = a.n + b.n, parity = a.parity } end, { uid = "sums" })
+  :reduce(function(a, b) return { n = a.n + b.n, parity = a.parity } end):uid("sum")
   :collect():uid("sums")
 
 local job = assert(env:start())
 local clock = uv.new_timer()
-clock:start(300, 300, function() print("  the script's own timer; the job: " .. tostring(job:status())) end)
+clock:start(300, 300, function() print("  the script's own timer sees " .. tostring(job)) end)
 
 job:on("checkpoint", function(event) print("checkpoint " .. event.id .. " is complete") end)
 job:on("restarting", function() print("it failed, and goes back to its last checkpoint") end)
