@@ -201,11 +201,17 @@ void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err) {
   cancel_attempt(job);
 }
 
+/* Who failed, for the head of a log line; NULL where the text names it anyway. */
+static const char *failed_operator(const sc_job_t *job, const char *text) {
+  const char *name = job->failure.operator_name;
+  return name && !strstr(text, name) ? name : NULL;
+}
+
 static void log_end_by_failure(sc_job_t *job) {
   uint64_t last = sc_coordinator_latest(job->coordinator);
   char *text = sc_error_format(&job->failure);
   char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
-  sc__job_log(job, SC_LOG_ERROR, 0, job->failure.operator_name, "failed: %s", text);
+  sc__job_log(job, SC_LOG_ERROR, 0, failed_operator(job, text), "failed: %s", text);
   if (dir)
     sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
   else
@@ -247,7 +253,7 @@ static void decide(sc_job_t *job) {
     end_job(job, SC_JOB_FINISHED);
   } else if (may_restart(job, &delay)) {
     char *text = sc_error_format(&job->failure);
-    sc__job_log(job, SC_LOG_WARN, 0, job->failure.operator_name, "failed, restarts in %" PRId64 " ms: %s", delay, text);
+    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);
     free(text);
     job->restart_at_ms = sc__job_mono(job) + delay;
     sc__view_state(job, SC_JOB_RESTARTING);

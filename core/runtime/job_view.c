@@ -109,7 +109,7 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
 
 void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   char *text = sc_error_format(err);
-  if (err->operator_name) {
+  if (err->operator_name && !strstr(text, err->operator_name)) { /* user errors begin with it */
     char *named = sc_format("%s [%s]", text, err->operator_name);
     free(text);
     text = named;
@@ -320,7 +320,16 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
   sc__view_unlock(job);
 }
 
-void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
+static bool is_collect(const sc_job_t *job, const char *uid) {
+  for (uint32_t i = 0; i < job->graph->n_nodes; i++)
+    if (strcmp(job->graph->nodes[i].uid, uid) == 0)
+      return strcmp(job->graph->nodes[i].type->kind, "collect_sink") == 0;
+  return false;
+}
+
+int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
+  if (!is_collect(job, uid)) /* the graph does not change: no lock */
+    return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;
   sc__view_lock(job);
@@ -338,6 +347,7 @@ void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
   sc_pack_array(out, n);
   sc_buf_put_bytes(out, sc_buf_bytes(&rows));
   sc_buf_free(&rows);
+  return 0;
 }
 
 void sc_job_events(sc_job_t *job, sc_buf_t *out) {

@@ -140,6 +140,13 @@ function methods:wait(timeout)
   return status
 end
 
+-- A table that prints itself, alone, so that print(job:metrics()) shows nothing else; or nil, message,
+-- code.
+local function shown(t, message, code)
+  if t == nil then return nil, message, code end
+  return show.table(t)
+end
+
 --- End the job at once; its last checkpoint is kept.
 -- @return true; or nil, message, code
 -- Example: job:cancel()
@@ -161,16 +168,14 @@ end
 -- @return {counts, latest, history}; durations in ms, sizes in bytes; or nil, message, code
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
-  local statistics, message, code = enter(self, "checkpoints"):statistics()
-  return show.table(statistics), message, code
+  return shown(enter(self, "checkpoints"):statistics())
 end
 
 --- What the tasks have done so far.
 -- @return a table of counters and gauges; or nil, message, code
 -- Example: print(job:metrics())
 function methods:metrics()
-  local metrics, message, code = enter(self, "metrics"):metrics()
-  return show.table(metrics), message, code
+  return shown(enter(self, "metrics"):metrics())
 end
 
 --- The rows that a collect has released so far.
@@ -179,8 +184,7 @@ end
 -- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
 function methods:rows(uid)
   if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
-  local rows, message, code = enter(self, "rows"):rows(uid)
-  return show.table(rows), message, code
+  return shown(enter(self, "rows"):rows(uid))
 end
 
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.
