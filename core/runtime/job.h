@@ -80,7 +80,7 @@ uint64_t sc_job_checkpoint(sc_job_t *job);
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);
 void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out);      /* sc_attempt_metrics; of the last attempt */
-/* A collect's rows, a msgpack array. SC_ENOTFOUND: no collect of the job has that uid. */
+/* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);

@@ -109,7 +109,7 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
 
 void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   char *text = sc_error_format(err);
-  if (err->operator_name) {
+  if (err->operator_name && !strstr(text, err->operator_name)) { /* user errors begin with it */
     char *named = sc_format("%s [%s]", text, err->operator_name);
     free(text);
     text = named;
@@ -320,7 +320,7 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
   sc__view_unlock(job);
 }
 
-static bool collects(const sc_job_t *job, const char *uid) {
+static bool is_collect(const sc_job_t *job, const char *uid) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++)
     if (strcmp(job->graph->nodes[i].uid, uid) == 0)
       return job->graph->nodes[i].type->delivers;
@@ -328,7 +328,7 @@ static bool collects(const sc_job_t *job, const char *uid) {
 }
 
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
-  if (!collects(job, uid))
+  if (!is_collect(job, uid)) /* the graph does not change: no lock */
     return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;

@@ -56,12 +56,6 @@ local function run_callback(fn, event)
   end
 end
 
--- A table that prints itself, alone; or nil, message, code.
-local function told(value, message, code)
-  if value == nil then return nil, message, code end
-  return show.table(value)
-end
-
 -- Run the callbacks of the events that wait. A callback may call methods of the job, which come here
 -- again: then there is nothing to do, and what happened meanwhile is delivered by the next call, or by
 -- the loop, for the handle stays readable.
@@ -146,6 +140,13 @@ function methods:wait(timeout)
   return status
 end
 
+-- A table that prints itself, alone, so that print(job:metrics()) shows nothing else; or nil, message,
+-- code.
+local function shown(t, message, code)
+  if t == nil then return nil, message, code end
+  return show.table(t)
+end
+
 --- End the job at once; its last checkpoint is kept.
 -- @return true; or nil, message, code
 -- Example: job:cancel()
@@ -167,7 +168,7 @@ end
 -- @return {counts, latest, history}; durations in ms, sizes in bytes; or nil, message, code
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
-  return told(enter(self, "checkpoints"):statistics())
+  return shown(enter(self, "checkpoints"):statistics())
 end
 
 -- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
@@ -200,7 +201,7 @@ function methods:metrics(uid)
   end
   local rows, message, code = enter(self, "metrics"):metrics()
   if rows and uid then rows, message, code = operator_metrics(rows, uid) end
-  return told(rows, message, code)
+  return shown(rows, message, code)
 end
 
 --- The rows that a collect has released so far.
@@ -209,7 +210,7 @@ end
 -- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
 function methods:rows(uid)
   if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
-  return told(enter(self, "rows"):rows(uid))
+  return shown(enter(self, "rows"):rows(uid))
 end
 
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.

@@ -42,7 +42,7 @@ end
 
 describe("keys", function()
   it("are strings, numbers, booleans, and arrays of these", function()
-    assert.same({ "[integer 1,string a]= 1", }, { (counts { { k = { 1, "a" } } }[1]:gsub(" = ", "= ")) })
+    assert.same({ "[integer 1,string a] = 1" }, counts { { k = { 1, "a" } } })
     assert.same({ "boolean false = 1", "boolean true = 1", "float 1.5 = 1", "integer 1 = 1", "string  = 1",
                   "string 1 = 1" },
       counts { { k = false }, { k = true }, { k = 1.5 }, { k = 1 }, { k = "" }, { k = "1" } })
@@ -63,9 +63,8 @@ describe("keys", function()
 
   it("with zero bytes, and long ones, keep every byte", function()
     local long = ("k"):rep(3000)
-    assert.same({ "string " .. long .. " = 1", "string a\0b = 2", "string a\0c = 1" },
-      (function(t) table.sort(t) return t end)(
-        counts { { k = "a\0b" }, { k = "a\0c" }, { k = "a\0b" }, { k = long } }))
+    assert.same({ "string a\0b = 2", "string a\0c = 1", "string " .. long .. " = 1" },
+      counts { { k = "a\0b" }, { k = "a\0c" }, { k = "a\0b" }, { k = long } })
   end)
 
   it("are the same in every task, whatever the parallelism", function()
@@ -81,7 +80,7 @@ describe("keys", function()
     local message = refusal(function(s) return s:key_by(function(v) return v.missing end) end)
     assert.matches("the function of key_by returned what cannot be a key", message, 1, true)
     assert.matches("nil", message, 1, true)
-    assert.matches('record: {"k":1}', message, 1, true)
+    assert.matches('record: {"k": 1}', message, 1, true)
     message = refusal(function(s) return s:key_by(function() return 0 / 0 end) end)
     assert.matches("NaN", message, 1, true)
     message = refusal(function(s) return s:key_by(function(v) return v end) end)
@@ -96,7 +95,7 @@ describe("keys", function()
     for _, field in ipairs { "nope", { "k", "nope" } } do
       local message = refusal(function(s) return s:key_by(field) end)
       assert.matches("nope", message, 1, true)
-      assert.matches('{"k":1}', message, 1, true)
+      assert.matches('{"k": 1}', message, 1, true)
     end
     local message = p.failure({}, function(env)
       return env:from_values { "text" }:key_by("k"):reduce(function(a) return a end):uid("r")

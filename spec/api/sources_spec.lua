@@ -55,8 +55,8 @@ describe("from_file", function()
     local path = p.folder() .. "/nowhere"
     local message = p.failure({}, function(env) return env:from_file(path):uid("log") end)
     assert.matches(path, message, 1, true)
-    assert.matches("log", message, 1, true)
-    assert.matches("No such file", message, 1, true)
+    assert.matches("there is no file", message, 1, true)
+    assert.matches("[log]", message, 1, true)
   end)
 end)
 

@@ -147,6 +147,17 @@ describe("operators", function()
       { sink.uid, sink.start_new_chain, sink.disable_chaining, sink.options.prefix })
   end)
 
+  it("print without a prefix unless there is one", function()
+    local env = sc.env()
+    env:from_file("f"):print()
+    env:from_file("g"):print("")
+    local operators = plan_of(env).operators
+    -- The engine refuses an empty prefix, as it does any empty text.
+    assert.same({ "print_sink", "print_sink" }, { operators[2].kind, operators[4].kind })
+    assert.is_nil(operators[2].options.prefix)
+    assert.is_nil(operators[4].options.prefix)
+  end)
+
   it("carry their functions and plain descriptors of their state", function()
     local env = sc.env()
     local function on_timer() return "t" end
