@@ -171,23 +171,33 @@ function methods:checkpoints()
   return shown(enter(self, "checkpoints"):statistics())
 end
 
--- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
--- is furthest behind.
+-- The watermark of the task that is furthest behind; nil while one of them has none.
+local function least_watermark(tasks)
+  local least = math.maxinteger
+  for _, task in ipairs(tasks) do
+    if not task.currentWatermark then return nil end
+    least = math.min(least, task.currentWatermark)
+  end
+  return least
+end
+
+-- The rows of one operator's tasks as one, its counters added up.
 local function operator_metrics(rows, uid)
-  local sum
+  local tasks = {}
   for _, row in ipairs(rows) do
-    if row.uid == uid then
-      sum = sum or { uid = uid, name = row.name, attempt = row.attempt, parallelism = 0,
-                     currentWatermark = math.maxinteger }
-      sum.parallelism = sum.parallelism + 1
-      sum.currentWatermark = math.min(sum.currentWatermark, row.currentWatermark)
-      for name, value in pairs(row) do
-        if name:find("^num") then sum[name] = (sum[name] or 0) + value end
-      end
+    if row.uid == uid then tasks[#tasks + 1] = row end
+  end
+  if #tasks == 0 then
+    return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
+  end
+  local sum = { uid = uid, name = tasks[1].name, attempt = tasks[1].attempt, parallelism = #tasks,
+                currentWatermark = least_watermark(tasks) }
+  for _, task in ipairs(tasks) do
+    for name, value in pairs(task) do
+      if name:find("^num") then sum[name] = (sum[name] or 0) + value end
     end
   end
-  if sum then return sum end
-  return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
+  return sum
 end
 
 --- What the tasks have done so far.
