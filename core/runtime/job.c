@@ -151,6 +151,7 @@ static void all_ready(sc_job_t *job) {
                 sc__job_mono(job) - job->failed_at_ms, job->restore ? job->restore_dir : "the beginning");
     job->failed_at_ms = 0;
   }
+  sc_restart_running(job->restart, sc__job_mono(job));
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
@@ -239,7 +240,8 @@ static void end_job(sc_job_t *job, sc_job_state_t state) {
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
   if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
     return false;
-  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job));
+  double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
+  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);
   *delay_ms = d.delay_ms;
   return d.restart;
 }
