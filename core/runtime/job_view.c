@@ -323,7 +323,7 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
 static bool is_collect(const sc_job_t *job, const char *uid) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++)
     if (strcmp(job->graph->nodes[i].uid, uid) == 0)
-      return strcmp(job->graph->nodes[i].type->kind, "collect_sink") == 0;
+      return job->graph->nodes[i].type->delivers;
   return false;
 }
 
