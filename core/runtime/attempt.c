@@ -202,6 +202,12 @@ void sc_attempt_cancel(sc_attempt_t *a) {
       sc_world_wake(a->config.world, &a->slots[i].actor);
 }
 
+void sc_attempt_interrupt(sc_attempt_t *a) {
+  for (uint32_t i = 0; i < a->config.n_slots; i++)
+    if (a->slots[i].actor.impl && !atomic_load(&a->slots[i].down))
+      sc_world_interrupt(a->config.world, &a->slots[i].actor);
+}
+
 static void destroy_task(sc_task_t *t) {
   sc_task_drop_waiting(t);
   sc_chain_fini(&t->chain);

@@ -24,9 +24,12 @@ typedef struct sc_attempt sc_attempt_t;
 typedef struct sc_slot sc_slot_t;
 typedef struct sc_task sc_task_t;
 
-/* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only. */
+/* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only.
+ * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread look
+ * at it. */
 typedef struct sc_host_ops {
-  int (*create)(void *arg, void **host, sc_error_t *err); /* on the slot's thread */
+  /* On the slot's thread. */
+  int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
   void (*destroy)(void *host);                            /* likewise */
   void *arg;
 } sc_host_ops_t;
@@ -126,7 +129,8 @@ struct sc_slot {
   char name[16];
   sc_mailbox_t mailbox;
   void *host;
-  bool host_failed, down, flushed;
+  bool host_failed, flushed;
+  atomic_bool down;                 /* its tasks are gone; read by the coordinator */
   int64_t last_flush_ns;
   sc_task_t **tasks;                /* in the order of the graph */
   uint32_t n_tasks;
@@ -154,6 +158,8 @@ typedef struct sc_named_counter { const sc_link_t *link; char *name; int64_t val
 sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config);
 int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err);
 void sc_attempt_cancel(sc_attempt_t *a);
+/* Interrupt the slots that are not down yet: some user function does not come to its end. */
+void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms);
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);

@@ -165,6 +165,26 @@ static void leave_at_once(sc_job_t *job, uint32_t task) {
 
 /* ---- an attempt ends ---- */
 
+#define INTERRUPT_AFTER_MS 300 /* for functions that end by themselves, whatever they do */
+#define INTERRUPT_AGAIN_MS 50
+
+static void cancel_attempt(sc_job_t *job) {
+  if (!job->attempt)
+    return;
+  sc_attempt_cancel(job->attempt);
+  job->interrupt_at_ms = sc__job_mono(job) + INTERRUPT_AFTER_MS;
+}
+
+static int64_t interrupt_late_slots(sc_job_t *job, int64_t mono_ms) {
+  if (!job->interrupt_at_ms || !job->attempt)
+    return INT64_MAX;
+  if (mono_ms >= job->interrupt_at_ms) {
+    sc_attempt_interrupt(job->attempt);
+    job->interrupt_at_ms = mono_ms + INTERRUPT_AGAIN_MS;
+  }
+  return job->interrupt_at_ms;
+}
+
 static void stop_coordinating(sc_job_t *job, sc_reason_t reason, uint32_t task) {
   if (job->coordinating)
     sc_coordinator_stop(job->coordinator, sc__job_now(job), sc__job_mono(job), reason, task);
@@ -178,8 +198,7 @@ void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err) {
   sc__view_error(job, &job->failure);
   job->failed_at_ms = sc__job_mono(job);
   stop_coordinating(job, SC_REASON_TASK_FAILED, task);
-  if (job->attempt)
-    sc_attempt_cancel(job->attempt);
+  cancel_attempt(job);
 }
 
 /* Who failed, for the head of a log line; NULL where the text names it anyway. */
@@ -362,6 +381,7 @@ static void released(sc_job_t *job) {
   sc__view_attempt(job, NULL);
   sc_attempt_destroy(job->attempt);
   job->attempt = NULL;
+  job->interrupt_at_ms = 0;
   if (!sc_coordinator_writing(job->coordinator))
     decide(job); /* else sc__job_step does, when it has been written */
 }
@@ -410,7 +430,7 @@ static void run_report(sc_mail_t *mail, void *owner) {
     if (job->attempt && job->n_finished == job->graph->n_tasks) {
       stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
       sc__job_actions(job);
-      sc_attempt_cancel(job->attempt);
+      cancel_attempt(job);
     }
   }
   sc_report_free(r);
@@ -452,8 +472,9 @@ int64_t sc__job_step(sc_job_t *job) {
     else
       deadline = job->restart_at_ms;
   }
-  int64_t tick = sc_coordinator_deadline(job->coordinator);
+  int64_t tick = sc_coordinator_deadline(job->coordinator), late = interrupt_late_slots(job, mono);
   deadline = tick < deadline ? tick : deadline;
+  deadline = late < deadline ? late : deadline;
   return deadline == INT64_MAX ? SC_STEP_ON_WAKE : deadline * 1000000;
 }
 
@@ -496,8 +517,7 @@ static void run_cancel(sc_mail_t *mail, void *owner) {
     stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
     sc__view_state(job, SC_JOB_CANCELING);
     sc__job_actions(job);
-    if (job->attempt)
-      sc_attempt_cancel(job->attempt);
+    cancel_attempt(job);
   }
   drop_job_mail(mail);
 }

@@ -197,7 +197,7 @@ static void slot_start(void *arg) {
   sc_slot_t *s = arg;
   const sc_host_ops_t *host = &s->attempt->config.host;
   sc_error_t err = SC_ERROR_INIT;
-  if (host->create && host->create(host->arg, &s->host, &err) < 0) {
+  if (host->create && host->create(host->arg, &s->attempt->canceled, &s->host, &err) < 0) {
     sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED, s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
     sc_error_move(&r->error, &err);
     sc_report_post(s->attempt, r);

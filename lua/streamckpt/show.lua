@@ -89,7 +89,8 @@ end
 
 local Status = { __name = "streamckpt.status" }
 
--- "running, attempt 2, 1 restart, checkpoint 7", and the error on a line of its own.
+-- "running, attempt 2, 1 restart, checkpoint 7"; where the job failed its whole error follows, with the
+-- traceback, and where it got over a failure only what that was.
 function Status:__tostring()
   local words = { tostring(self.state) }
   if (self.attempt or 1) ~= 1 then words[#words + 1] = ("attempt %s"):format(self.attempt) end
@@ -101,7 +102,9 @@ function Status:__tostring()
   if type(last) == "table" then last = last.id end
   if last and last ~= 0 then words[#words + 1] = ("checkpoint %s"):format(last) end
   local text = table.concat(words, ", ")
-  return self.error and ("%s\n%s"):format(text, tostring(self.error)) or text
+  if not self.error then return text end
+  if self.state == "failed" then return text .. "\n" .. tostring(self.error) end
+  return text .. "\nlast failure: " .. tostring(self.error):match("^[^\n]*")
 end
 
 --- Let a job's status print itself as a sentence.

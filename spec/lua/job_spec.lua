@@ -51,8 +51,10 @@ describe("a job", function()
     handle.state, handle.last = "running", 7
     assert.equals("streamckpt.job<visits, running, checkpoint 7>", tostring(job))
     assert.equals("running, checkpoint 7", tostring(job:status()))
-    handle.state, handle.last, handle.error = "failed", nil, "EUSER: it broke"
-    assert.equals("failed\nEUSER: it broke", tostring(job:status()))
+    handle.error = "EUSER: it broke\nstack traceback: here"
+    assert.equals("running, checkpoint 7\nlast failure: EUSER: it broke", tostring(job:status()))
+    handle.state, handle.last = "failed", nil
+    assert.equals("failed\nEUSER: it broke\nstack traceback: here", tostring(job:status()))
     assert.equals("{ counts = { completed = 3 } }", tostring(job:checkpoints()))
     handle.collected.out = {}
     -- One value each: print(job:metrics()) shows no nil beside it.
