@@ -258,7 +258,8 @@ static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *li
   uint32_t counters = 0;
   for (sc_named_counter_t *c = a->counters; c; c = c->next)
     counters += c->link == link;
-  sc_pack_map(out, 7 + counters);
+  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
+  sc_pack_map(out, (w == SC_WATERMARK_MIN ? 6 : 7) + counters);
   sc_pack_cstr(out, "uid");
   sc_pack_cstr(out, link->node->uid);
   sc_pack_cstr(out, "name");
@@ -267,12 +268,8 @@ static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *li
   /* Relaxed: counters that are shown, nothing hangs on their order. */
   pack_entry_int(out, "numRecordsIn", (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
   pack_entry_int(out, "numRecordsOut", (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
-  sc_pack_cstr(out, "currentWatermark");
-  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
-  if (w == SC_WATERMARK_MIN)
-    sc_pack_nil(out);
-  else
-    sc_pack_int(out, w);
+  if (w != SC_WATERMARK_MIN) /* absent before the first */
+    pack_entry_int(out, "currentWatermark", w);
   pack_entry_int(out, "attempt", (int64_t)a->config.number);
   for (sc_named_counter_t *c = a->counters; c; c = c->next)
     if (c->link == link)

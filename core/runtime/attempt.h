@@ -39,7 +39,7 @@ typedef enum {
   SC_REPORT_ACK,            /* id, snapshot */
   SC_REPORT_DECLINE,        /* id, error: the asynchronous part failed */
   SC_REPORT_FAILED,         /* error */
-  SC_REPORT_ASK_SPLIT,      /* of its source */
+  SC_REPORT_ASK_SPLIT,      /* of its source; id 1: it has some, and they wait */
   SC_REPORT_SPLITS,         /* bytes: what list_splits found for node `task` */
   SC_REPORT_END_OF_DATA,
   SC_REPORT_FINISH,         /* the task asks to leave */
@@ -109,7 +109,8 @@ struct sc_task {
   bool closed;                      /* every sender has left */
   sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
   sc_deferred_t *deferred, **deferred_tail; /* splits behind that trigger */
-  bool asked_split, asked_finish;
+  enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
+  bool asked_finish;
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */

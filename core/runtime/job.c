@@ -357,10 +357,10 @@ static void splits_found(sc_job_t *job, sc_report_t *r) {
   deal_splits(job, r->task);
 }
 
-static void ask_split(sc_job_t *job, uint32_t task) {
+static void ask_split(sc_job_t *job, uint32_t task, bool more) {
   uint32_t subtask;
   uint32_t node = sc_graph_task(job->graph, task, &subtask)->nodes[0];
-  sc_enumerator_ask(job->enumerators[node], subtask);
+  sc_enumerator_ask(job->enumerators[node], subtask, more);
   deal_splits(job, node);
 }
 
@@ -398,7 +398,7 @@ static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
     case SC_REPORT_ACK: acknowledged(job, r); break;
     case SC_REPORT_DECLINE: declined(job, r); break;
     case SC_REPORT_FAILED: sc__job_fail(job, r->task, &r->error); break;
-    case SC_REPORT_ASK_SPLIT: ask_split(job, r->task); break;
+    case SC_REPORT_ASK_SPLIT: ask_split(job, r->task, r->id != 0); break;
     case SC_REPORT_SPLITS: splits_found(job, r); break;
     case SC_REPORT_END_OF_DATA:
       job->ended[r->task] = true;

@@ -31,7 +31,7 @@ static void give_split(sc_task_t *t, bool no_more, sc_bytes_t split) {
   sc_operator_t *op = t->chain.links[0].op;
   if (!op)
     return;
-  t->asked_split = false;
+  t->asked_split = SC_ASKED_NOTHING;
   t->wake_at_ms = 0;
   if (no_more) {
     op->ops->no_more_splits(op);

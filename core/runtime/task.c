@@ -52,10 +52,15 @@ static sc_task_t *task_of(const sc_op_context_t *c) {
 
 static void service_ask_split(sc_op_context_t *c) {
   sc_task_t *t = task_of(c);
-  if (t->asked_split)
+  sc_operator_t *op = t->chain.links[0].op;
+  bool more = op->ops->holds_splits && op->ops->holds_splits(op);
+  int ask = more ? SC_ASKED_MORE : SC_ASKED_SPLIT;
+  if ((int)t->asked_split >= ask) /* what it asked for before covers it */
     return;
-  t->asked_split = true;
-  report(t, SC_REPORT_ASK_SPLIT);
+  t->asked_split = ask;
+  sc_report_t *r = sc_report_new(t->attempt, SC_REPORT_ASK_SPLIT, t->index);
+  r->id = more;
+  sc_report_post(t->attempt, r);
 }
 
 typedef struct op_work {

@@ -3,6 +3,8 @@
 -- What the engine tells (a status, statistics, metrics, rows) stays a plain table for a script; it only
 -- gets a metatable whose __tostring writes it, with names in order and nested tables indented.
 
+local values = require "streamckpt.values"
+
 local show = {}
 
 local LINE_MAX = 76
@@ -25,6 +27,7 @@ local function sorted_keys(t)
 end
 
 local function scalar(value)
+  if value == values.null then return "null" end
   if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
   if math.type(value) == "float" and value % 1 ~= 0 then return ("%.6g"):format(value) end
   return tostring(value)

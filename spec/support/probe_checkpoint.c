@@ -489,7 +489,8 @@ static int enumerator_restore(lua_State *L) {
 }
 
 static int enumerator_ask(lua_State *L) {
-  sc_enumerator_ask(check_box(L, ENUMERATOR), (uint32_t)luaL_checkinteger(L, 2));
+  sc_enumerator_ask(check_box(L, ENUMERATOR), (uint32_t)luaL_checkinteger(L, 2),
+                    lua_toboolean(L, 3));
   return 0;
 }
 
