@@ -72,6 +72,7 @@ typedef struct sc_attempt_config {
   uint32_t n_slots;
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
+  bool synchronous;                 /* snapshots are written whole before the task goes on */
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
                                        waits for another */
   uint32_t segment_size, exclusive_buffers, floating_buffers;

@@ -93,6 +93,7 @@ static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
       .world = job->world, .log = job->log, .graph = job->graph, .job_id = job->id,
       .job_dir = job->path ? job->path : "", .number = job->attempt_number, .n_slots = o->n_slots,
       .host = o->host, .checkpointing = o->checkpoint.interval_ms > 0, .all_finished = job->all_finished,
+      .synchronous = o->synchronous,
       .segment_size = o->segment_size, .exclusive_buffers = o->exclusive_buffers,
       .floating_buffers = o->floating_buffers, .buffer_timeout_ms = o->buffer_timeout_ms,
       .restore = job->plans, .restored_id = job->restore ? job->restore->id : 0,

@@ -131,7 +131,10 @@ static void run_work(sc_work_t *work) {
 static void submit(sc_task_t *t, snapshot_work_t *w) {
   t->works++;
   sc_attempt_ref(t->attempt);
-  sc_world_submit(t->attempt->config.world, &w->work);
+  if (t->attempt->config.synchronous) /* here and now, before another record */
+    w->work.run(&w->work);
+  else
+    sc_world_submit(t->attempt->config.world, &w->work);
 }
 
 void sc_task_submit_ready(sc_task_t *t) {

@@ -273,6 +273,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
   o->externalized = externalized(field_str(L, "externalized"));
+  o->synchronous = field_bool(L, "sync");
   o->n_slots = (uint32_t)field_int(L, "slots", 1);
   const char *fallback = field_str(L, "fallback");
   o->from = field_str(L, "from");
