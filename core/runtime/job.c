@@ -477,8 +477,12 @@ int64_t sc__job_step(sc_job_t *job) {
   }
   int64_t tick = sc_coordinator_deadline(job->coordinator), late = interrupt_late_slots(job, mono);
   deadline = tick < deadline ? tick : deadline;
+<<<<<<< HEAD
   deadline = late < deadline ? late : deadline;
   return deadline == INT64_MAX ? SC_STEP_ON_WAKE : deadline * 1000000;
+=======
+  return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
+>>>>>>> runtime
 }
 
 bool sc__job_gone(const sc_job_t *job) {
@@ -492,9 +496,12 @@ bool sc__job_gone(const sc_job_t *job) {
 }
 
 const char *sc__job_what_runs(sc_job_t *job) {
-  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++)
-    if (!job->attempt->slots[i].down && job->attempt->slots[i].n_tasks)
-      return job->attempt->slots[i].tasks[0]->name;
+  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++) {
+    sc_slot_t *s = &job->attempt->slots[i];
+    const char *running = atomic_load(&s->running);
+    if (!atomic_load(&s->down) && (running || s->n_tasks))
+      return running ? running : s->tasks[0]->name;
+  }
   return "file work";
 }
 
