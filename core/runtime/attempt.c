@@ -176,6 +176,7 @@ sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
     init_task(a, i);
   wire(a);
   atomic_init(&a->canceled, false);
+  atomic_init(&a->deployed, false);
   atomic_init(&a->refs, config->n_slots);
   return a;
 }
@@ -192,6 +193,10 @@ int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err) {
       return rc;
     }
   }
+  /* A record may now go from any slot to any: the actors at both ends exist. */
+  atomic_store(&a->deployed, true);
+  for (uint32_t i = 0; i < a->config.n_slots; i++)
+    sc_world_wake(a->config.world, &a->slots[i].actor);
   return 0;
 }
 

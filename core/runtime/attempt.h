@@ -146,6 +146,7 @@ struct sc_attempt {
   uint32_t n_outputs;
   sc_output_t **outputs;
   atomic_bool canceled;
+  atomic_bool deployed;             /* every slot has its thread: until then none may wake another */
   atomic_uint refs;                 /* slots that are not gone, and pool works */
   pthread_mutex_t counters_lock;
   struct sc_named_counter *counters;

@@ -267,6 +267,8 @@ static int64_t slot_step(void *arg) {
     take_down(s);
     return SC_STEP_ON_WAKE;
   }
+  if (!atomic_load(&s->attempt->deployed))
+    return SC_STEP_ON_WAKE;
   sc_mailbox_run(&s->mailbox, s);
   if (s->host_failed)
     return SC_STEP_ON_WAKE;
