@@ -57,7 +57,8 @@ typedef struct sc_world_ops {
   int64_t (*mono_ns)(sc_world_t *w);    /* monotonic clock, ns */
   uint64_t (*random)(sc_world_t *w);    /* 64 random bits; seeded under simulation */
   int (*spawn)(sc_world_t *w, sc_actor_t *actor, sc_error_t *err);
-  void (*wake)(sc_world_t *w, sc_actor_t *actor); /* step it soon, at least once from now on */
+  /* Step it soon, at least once from now on. The actor has been spawned, and is not retired. */
+  void (*wake)(sc_world_t *w, sc_actor_t *actor);
   /* No step begins after this; returns when the running one has ended and stop was called.
    * Waits at most wait_ms (<0: for ever). True if gone; false if it hangs (it is then left). */
   bool (*retire)(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms);

@@ -80,6 +80,8 @@ typedef struct sc_operator_ops {
   bool (*mid_record)(sc_operator_t *op);
   int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
   void (*no_more_splits)(sc_operator_t *op);
+  /* It has splits that it has not ended: an ask_split is for one more (enumerator.h). NULL: never. */
+  bool (*holds_splits)(sc_operator_t *op);
 
   /* Operator list state, msgpack as in SC_HANDLE_LIST; before open, only when there is some. */
   int (*restore)(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err);
@@ -133,7 +135,8 @@ typedef struct sc_op_services {
   /* Encode the item into the exchanges of its output at once. 0, or 1: written, but an output is
    * full now: return BLOCKED from step as soon as possible. Negative on error. */
   int (*write)(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err);
-  /* Sources: ask the enumerator for a split (idempotent until answered). */
+  /* Sources: ask the enumerator for a split (idempotent until answered): when there is none left, and
+   * when all that it has wait. */
   void (*ask_split)(sc_op_context_t *c);
   /* Run `run` in the pool, then `done` on the slot's thread (rc is run's result). Where the attempt
    * has died meanwhile, `dropped` (any thread) is called instead of done. Either frees arg. */

@@ -69,7 +69,7 @@ describe("an environment", function()
         j.tolerable_failures, j.retain, j.externalized, j.sync })
     assert.same({ level = "debug" }, j.log)
     assert.same({ "latest", false, "older" }, { j.from, j.allow_non_restored_state, j.fallback })
-    assert.equals("fixed_delay", j.restart.strategy)
+    assert.equals("exponential_delay", j.restart.strategy)
     assert.equals(32768, j.network.segment_size)
   end)
 
