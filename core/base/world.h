@@ -59,7 +59,8 @@ typedef struct sc_world_ops {
   int (*spawn)(sc_world_t *w, sc_actor_t *actor, sc_error_t *err);
   void (*wake)(sc_world_t *w, sc_actor_t *actor); /* step it soon, at least once from now on */
   /* No step begins after this; returns when the running one has ended and stop was called.
-   * Waits at most wait_ms (<0: for ever). True if gone; false if it hangs (it is then left). */
+   * Waits at most wait_ms (<0: for ever). True if gone; false if it hangs: it is then left as it
+   * is, and may be retired again. */
   bool (*retire)(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms);
   void (*submit)(sc_world_t *w, sc_work_t *work); /* to the I/O pool, in order of arrival */
   void (*pause)(sc_world_t *w, int64_t ms);       /* let that much time pass; not for actors */
