@@ -3,6 +3,8 @@
 -- What the engine tells (a status, statistics, metrics, rows) stays a plain table for a script; it only
 -- gets a metatable whose __tostring writes it, with names in order and nested tables indented.
 
+local values = require "streamckpt.values"
+
 local show = {}
 
 local LINE_MAX = 76
@@ -25,6 +27,7 @@ local function sorted_keys(t)
 end
 
 local function scalar(value)
+  if value == values.null then return "null" end
   if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
   if math.type(value) == "float" and value % 1 ~= 0 then return ("%.6g"):format(value) end
   return tostring(value)
@@ -76,11 +79,14 @@ end
 
 local Shown = { __name = "streamckpt.table", __tostring = show.text }
 
---- Let a plain table print itself.
+--- Let a plain table, and those in it, print themselves.
 -- @param t a table; other values are returned as they are
 -- @return the same table
 function show.table(t)
-  if type(t) == "table" and getmetatable(t) == nil then setmetatable(t, Shown) end
+  if type(t) == "table" and getmetatable(t) == nil then
+    setmetatable(t, Shown)
+    for _, inner in pairs(t) do show.table(inner) end
+  end
   return t
 end
 
