@@ -12,8 +12,8 @@ local LINES = math.tointeger(tonumber(arg[2] or 100000)) or error(usage, 0)
 local SEED = math.tointeger(tonumber(arg[3] or 1)) or error(usage, 0)
 
 local START = 1767225600          -- 2026-01-01 00:00:00 UTC
-local HITS_A_SECOND = 15
-local ONLINE = 300                -- visitors at any time: each clicks about every 20 seconds
+local HITS_A_SECOND = 5
+local ONLINE = 100                -- visitors at any time: each clicks about every 20 seconds
 local SLOWEST = 55                -- seconds that the slowest request takes
 
 local PAGES = {
