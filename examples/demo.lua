@@ -1,10 +1,10 @@
 -- demo: kill a pipeline with SIGKILL, start it again, and lose nothing.
 --
--- Runs examples/visits.lua on an access log three ways round: once undisturbed; then killed after its
--- first checkpoint, started again with other parallelism, killed once more, and started again to its
--- end. Both must have written the same visits. Ends with status 1 if they have not.
+-- Runs examples/visits.lua on an access log twice: once undisturbed; and once killed after its
+-- first checkpoint, started again with other parallelism, killed once more, and started again to
+-- its end. Both must have written the same visits. Ends with status 1 if they have not.
 --
---   lua5.4 examples/demo.lua [LOG] [LINES]       (makes a log of 1500000 lines, some ten seconds' work)
+--   lua5.4 examples/demo.lua [LOG] [LINES]  (makes a log of 1500000 lines, some ten seconds' work)
 
 local uv = require "luv"
 

@@ -27,7 +27,7 @@ local MOMENTS = {
     end
   end },
   { "around the end", 5, function(random, job)
-    local after, seen = random() * 0.25, nil
+    local after, seen = random() * 0.12, nil
     return function(process)
       if job.done * job.size + process.read >= 0.99 * job.size then seen = seen or process.seconds end
       return seen and process.seconds >= seen + after
