@@ -69,3 +69,10 @@ $(B)/spec/bench/%.o: spec/bench/%.c
 -include $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
 
 .PHONY: all
+
+# Not a part of `make test`: it takes minutes.
+kill: $(MODULE)                  ## kill the main job 50 times and compare what it wrote; KILLS, SEED, LINES
+	@LUA_PATH_5_4="lua/?.lua;lua/?/init.lua;spec/?.lua;;" LUA_CPATH_5_4="$(B)/?.so;;" \
+	  $(LUA) spec/e2e/kill.lua "$(KILLS)" "$(SEED)" "$(LINES)"
+
+.PHONY: kill
