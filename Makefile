@@ -25,7 +25,7 @@ WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -
 INCLUDE = $(addprefix -I,$(MSGPACK_INCDIR) $(XXHASH_INCDIR))
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(INCLUDE) $(CFLAGS)
 LUA_CFLAGS = $(ALL_CFLAGS) -I$(LUA_INCDIR)
-LIBS = $(addprefix -L,$(MSGPACK_LIBDIR) $(XXHASH_LIBDIR)) -lmsgpackc -lxxhash -pthread
+LIBS = $(addprefix -L,$(MSGPACK_LIBDIR) $(XXHASH_LIBDIR)) -lmsgpackc -lxxhash -lm -pthread
 # Never unloaded: engine threads may still run the module's code when a Lua state closes.
 LINK = $(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete
 
@@ -90,7 +90,21 @@ $(B)/spec/support/%.o: spec/support/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
+# What `make bench` runs beside the module; built with the same flags.
+BENCH     = $(B)/bench/count
+BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
+
+$(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
 
 deps:                            ## install what building, running and testing need, or name it
 	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run test lint
@@ -111,7 +125,7 @@ demo: deps-run                   ## the main job, killed twice and restarted; LO
 	@$(LUA) examples/demo.lua $(LOG)
 
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
-	@+$(SUBMAKE) build probe
+	@+$(SUBMAKE) build probe $(BENCH)
 	@set -e; for bench in spec/bench/*.lua; do echo "== $$bench"; $(LUA) $$bench; done
 
 SANITIZE_asan = -fsanitize=address,undefined

@@ -201,13 +201,13 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
 
 /* ---- the rest ---- */
 
-static int prepare_operators(sc_job_t *job, sc_error_t *err) {
+int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
     if (!n->type->prepare)
       continue;
-    int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, job->restore == NULL,
-                              job->restore ? job->restore->id : 0, job->world->storage, err);
+    int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, restore == NULL,
+                              restore ? restore->id : 0, job->world->storage, err);
     if (rc < 0) {
       sc_error_set_operator(err, n->name);
       return rc;
@@ -267,7 +267,7 @@ int sc__job_open(sc_job_t *job, sc_error_t *err) {
   if (rc >= 0)
     rc = sc__job_plan(job, err);
   if (rc >= 0)
-    rc = prepare_operators(job, err);
+    rc = sc__job_prepare(job, job->restore, err);
   if (rc >= 0 && job->dir)
     rc = sc_job_dir_sweep(job->dir, NULL, err);
   if (rc >= 0)

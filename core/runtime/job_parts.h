@@ -74,6 +74,7 @@ struct sc_job {
   bool all_finished;          /* restore is the last checkpoint of a finished run */
 
   bool canceling;
+  int64_t interrupt_at_ms;    /* monotonic: when to interrupt slots that do not end; 0: not now */
   sc_error_t failure;         /* what ended the attempt */
   int64_t restart_at_ms;      /* monotonic; 0: not waiting */
   int64_t failed_at_ms;       /* monotonic: for the recovery's log line */
@@ -104,6 +105,9 @@ int sc__job_open(sc_job_t *job, sc_error_t *err);
 /* Plans for the graph from job->restore (NULL: none): SC_ESTATE ... */
 int sc__job_plan(sc_job_t *job, sc_error_t *err);
 void sc__job_drop_plans(sc_job_t *job);
+/* Before every attempt: operators look at what they find outside (sinks sweep what an attempt left
+ * that is no part of `restore`). Blocks. */
+int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err);
 
 /* job_actions.c */
 void sc__job_actions(sc_job_t *job);   /* carry out what the coordinator wants now */

@@ -200,6 +200,12 @@ static bool retire_actor(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms) {
   return true;
 }
 
+/* SIGURG: ignored by default, and blocked but where a slot's host lets it through. */
+static void interrupt_actor(sc_world_t *w, sc_actor_t *actor) {
+  real_actor_t *a = actor->impl;
+  pthread_kill(a->thread, SIGURG);
+}
+
 /* ---- the I/O pool ---- */
 
 static sc_work_t *next_work(real_world_t *w) {
@@ -264,6 +270,7 @@ static const sc_world_ops_t ops = {
     .spawn = spawn_actor,
     .wake = wake_actor,
     .retire = retire_actor,
+    .interrupt = interrupt_actor,
     .submit = submit_work,
     .pause = pause_for,
     .destroy = destroy_world,

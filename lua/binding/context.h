@@ -21,7 +21,7 @@
 
 #include "runner.h"
 
-/* Push ctx. The box's userdata is at index `box`; the names of the outputs come from the options. */
+/* Push ctx. The box's userdata is at index `box`; the outputs' names come from the options. */
 void lsc__context_push(lsc_op_t *op, lua_State *L, int box, sc_bytes_t options);
 /* Push the table of state handles, and of timer methods. */
 void lsc__states_push(lsc_op_t *op, lua_State *L, int box);

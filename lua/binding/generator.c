@@ -8,17 +8,17 @@
 
 /*
  * A generator emits fn(i) for i from 0 to below `count` (without it: for ever), where nil skips;
- * without fn it emits i itself. Split k of P has the indices k, k + P, ...; P is the parallelism of the
- * first start and stays, since it lies in the splits. With `rate` the whole job makes so many a
+ * without fn it emits i itself. Split k of P has the indices k, k + P, ...; P is the parallelism of
+ * the first start and stays, since it lies in the splits. With `rate` the whole job makes so many a
  * second: each split a P-th of it, counted from when its reader began, so that a stop or a slow
  * consumer is made up for, but not the time before a restart.
  */
 typedef struct lsc_generator {
-  lsc_op_t op;
-  lsc_splits_t splits;
-  int64_t count;     /* INT64_MAX: endless */
-  double rate;       /* records a second; 0: as fast as possible */
-  bool has_function; /* else the index itself is emitted */
+  lsc_op_t op;         /* first */
+  lsc_splits_t splits; /* those of this reader */
+  int64_t count;       /* INT64_MAX: endless */
+  double rate;         /* records a second; 0: as fast as possible */
+  bool has_function;   /* else the index itself is emitted */
 } lsc_generator_t;
 
 /* Protected. */

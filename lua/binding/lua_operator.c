@@ -20,7 +20,8 @@ CREATE(sink)
 CREATE(source)
 CREATE(timestamps)
 
-#define ELEMENT(name) {.kind = #name, .replayable = true, .exactly_once = true, .create = create_##name}
+#define ELEMENT(name) \
+  {.kind = #name, .replayable = true, .exactly_once = true, .create = create_##name}
 
 static const sc_operator_type_t types[] = {
     ELEMENT(filter),

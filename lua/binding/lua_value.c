@@ -2,16 +2,27 @@
 
 #include "codec.h"
 
+/* A receiver's function may have got hold of the coroutine where the value lies, and closed it. */
+static int check_there(lua_State *from, sc_error_t *err) {
+  if (lua_gettop(from) == 0)
+    return sc_fail(err, SC_EUSER, "the coroutine of the emitting function was resumed or closed by "
+                                  "another function");
+  return 0;
+}
+
 static int value_encode(void *opaque, sc_buf_t *out, sc_error_t *err) {
   const lsc_value_t *v = opaque;
-  return lsc_encode(v->from, -1, out, err);
+  int rc = check_there(v->from, err);
+  return rc < 0 ? rc : lsc_encode(v->from, -1, out, err);
 }
 
 static int value_field(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t *err) {
   const lsc_value_t *v = opaque;
-  if (lua_type(v->from, -1) != LUA_TTABLE)
+  int rc = check_there(v->from, err);
+  if (rc == 0 && lua_type(v->from, -1) != LUA_TTABLE)
     return 0;
-  int rc = lsc_host_push_name(v->host, v->from, name, err);
+  if (rc == 0)
+    rc = lsc_host_push_name(v->host, v->from, name, err);
   if (rc < 0)
     return rc;
   /* Raw, as encoding is: a field is the same whether the record has been encoded or not. */
@@ -24,9 +35,9 @@ static int value_field(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t 
 const sc_opaque_ops_t lsc__value_ops = {value_encode, value_field};
 
 typedef struct decode_args {
-  sc_bytes_t bytes;
-  int rc;          /* out */
-  sc_error_t *err; /* out */
+  sc_bytes_t bytes; /* one value */
+  int rc;           /* out: what decoding returned */
+  sc_error_t *err;  /* out: why it failed */
 } decode_args_t;
 
 static int decode(lua_State *L) {
@@ -35,7 +46,17 @@ static int decode(lua_State *L) {
   return args->rc < 0 ? 0 : 1;
 }
 
+/* Numbers, booleans and nil are made without memory: nothing can be raised. */
+static bool is_scalar(sc_bytes_t bytes) {
+  if (bytes.len == 0)
+    return false;
+  uint8_t b = bytes.data[0];
+  return b < 0x80 || b >= 0xe0 || b == 0xc0 || b == 0xc2 || b == 0xc3 || (b >= 0xca && b <= 0xd3);
+}
+
 int lsc__value_push(lua_State *to, sc_bytes_t bytes, sc_error_t *err) {
+  if (is_scalar(bytes))
+    return lsc_decode(to, bytes, err);
   decode_args_t args = {bytes, 0, err};
   int rc = lsc_protect(to, decode, &args, 1, err);
   if (rc < 0)
@@ -50,9 +71,9 @@ int lsc__value_push(lua_State *to, sc_bytes_t bytes, sc_error_t *err) {
 static int push_reference(lua_State *from, lua_State *to, sc_error_t *err) {
   if (!lua_checkstack(from, 1) || !lua_checkstack(to, 1))
     return sc_fail(err, SC_ELIMIT, "the stack of the Lua state is full");
-  if (lua_gettop(from) == 0)
-    return sc_fail(err, SC_EUSER, "the coroutine of the emitting function was resumed or closed by "
-                                  "another function");
+  int rc = check_there(from, err);
+  if (rc < 0)
+    return rc;
   if (lua_type(from, -1) == LUA_TLIGHTUSERDATA && !lua_touserdata(from, -1)) {
     lua_pushnil(to);
     return 0;

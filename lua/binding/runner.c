@@ -7,6 +7,7 @@
 #include "../../core/base/mem.h"
 #include "codec.h"
 #include "context.h"
+#include "interrupt.h"
 #include "user_error.h"
 
 /* Every call needs a function and a few arguments; a coroutine's base frame has room for these. */
@@ -20,6 +21,8 @@ void lsc__push(lsc_op_t *op, int slot) {
 }
 
 void lsc__prepare(lsc_op_t *op, int function_slot) {
+  if (lua_status(op->co) != LUA_OK) /* another function got hold of it and resumed it */
+    lua_resetthread(op->co);
   lua_settop(op->co, 0);
   lsc__push(op, function_slot);
 }
@@ -54,17 +57,28 @@ void lsc__note_key(lsc_op_t *op) {
   }
 }
 
+/* A suspended coroutine is as it was left, unless another function got hold of it
+ * (coroutine.running) and resumed or closed it. */
+static bool as_left(const lsc_op_t *op) {
+  return lua_status(op->co) == LUA_YIELD && lua_gettop(op->co) >= op->n_yielded;
+}
+
 /* Run until the function emits, waits, returns, or fails. */
 static int resume(lsc_op_t *op, sc_error_t *err) {
   int nargs = 0, nresults;
   if (op->phase == LSC_READY)
     nargs = lua_gettop(op->co) - 1;
-  else
+  else if (as_left(op))
     lua_pop(op->co, op->n_yielded);
+  else
+    return lsc__user_reject(op, err, "the coroutine of %s was resumed or closed by another "
+                            "function", op->family->noun);
   op->n_yielded = 0;
   op->yielded = LSC_YIELD_FOREIGN;
   op->running = true;
+  lua_State *before = lsc_interrupt_mark(op->co);
   int status = lua_resume(op->co, lsc_host_state(op->host), nargs, &nresults);
+  lsc_interrupt_mark(before);
   op->running = false;
   op->guard = false;
   if (op->fail.code != SC_OK) {
@@ -200,7 +214,9 @@ static int run_plain(lsc_op_t *op, int slot, const char *where, sc_error_t *err)
   int nresults;
   op->may_emit = false;
   op->running = true;
+  lua_State *before = lsc_interrupt_mark(op->co);
   int status = lua_resume(op->co, lsc_host_state(op->host), 1, &nresults);
+  lsc_interrupt_mark(before);
   op->running = false;
   op->may_emit = true;
   op->guard = false;
@@ -234,7 +250,7 @@ static void run_close(lsc_op_t *op) {
 /* ---- create and destroy ---- */
 
 typedef struct setup_args {
-  lsc_op_t *op;
+  lsc_op_t *op;       /* being made */
   int index;          /* of the spec in the root table */
   sc_bytes_t options; /* of the operator */
 } setup_args_t;
@@ -288,7 +304,7 @@ static int setup(lua_State *L) {
   else
     lua_pushnil(op->shelf);
   shelve(op, L, "on_timer", false);
-  op->has_on_timer = lua_type(op->shelf, -1) == LUA_TFUNCTION;
+  op->has_on_timer = f->ops->begin_timer && lua_type(op->shelf, -1) == LUA_TFUNCTION;
   shelve_on_error(op, L);
   shelve(op, L, "open", false);
   shelve(op, L, "close", false);

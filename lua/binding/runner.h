@@ -45,7 +45,9 @@ enum {
 
 typedef enum { LSC_IDLE, LSC_READY, LSC_EMITTED, LSC_SUSPENDED, LSC_RETURNED } lsc_phase_t;
 /* What the functions are working on, for messages. */
-typedef enum { LSC_ON_NOTHING, LSC_ON_RECORD, LSC_ON_TIMER, LSC_ON_SPLIT, LSC_ON_INDEX } lsc_subject_t;
+typedef enum {
+  LSC_ON_NOTHING, LSC_ON_RECORD, LSC_ON_TIMER, LSC_ON_SPLIT, LSC_ON_INDEX
+} lsc_subject_t;
 typedef enum { LSC_YIELD_FOREIGN, LSC_YIELD_VALUE, LSC_YIELD_FULL } lsc_yield_t;
 typedef enum { LSC_ERROR_FAIL, LSC_ERROR_SKIP, LSC_ERROR_CALL } lsc_on_error_t;
 
@@ -93,14 +95,14 @@ typedef struct lsc_overflow {
 
 struct lsc_op {
   sc_operator_t base;          /* first: the runtime's face */
-  const lsc_family_t *family;
+  const lsc_family_t *family;  /* what kind it is */
   lsc_host_t *host;            /* borrowed */
   lua_State *co;               /* where user functions run */
   lua_State *shelf;            /* where values wait */
   lsc_op_t **box;              /* what handles point at: NULL inside once the operator is gone */
   int anchor;                  /* registry reference that keeps the three alive */
 
-  lsc_phase_t phase;
+  lsc_phase_t phase;           /* of the call, see above */
   lsc_returned_cb returned;    /* for the call that is laid out or running */
   lsc_yield_t yielded;         /* why the coroutine has yielded */
   int n_yielded;               /* values that it left on its stack by that */
@@ -112,29 +114,29 @@ struct lsc_op {
   bool opened;                 /* so close is called at the end */
   bool has_on_timer;           /* timers may be registered */
 
-  lsc_subject_t subject;
+  lsc_subject_t subject;       /* what is being worked on */
   bool has_timestamp, has_key; /* of the record or timer */
   bool stamps;                 /* what is emitted gets `timestamp` by itself */
-  int64_t timestamp;
+  int64_t timestamp;           /* ms, of the record or timer */
   sc_time_domain_t domain;     /* of the timer */
-  uint16_t key_group;
+  uint16_t key_group;          /* of the key */
   sc_buf_t key;                /* a copy: registering timers may overwrite the driver's */
 
-  uint16_t n_outputs;
+  uint16_t n_outputs;          /* main and side outputs */
   bool *chained;               /* of each output, asked once in open */
   int errors_output;           /* index of the side output "errors", or -1 */
-  lsc_on_error_t on_error;
+  lsc_on_error_t on_error;     /* what becomes of a record whose function failed */
 
   lsc_state_t *states;         /* in the order of their names, so that snapshots do not depend on
                                 * the order of a Lua table */
-  uint32_t n_states;
+  uint32_t n_states;           /* how many */
   int reduce_state;            /* reduce: index of its state in the window */
   lua_Integer list_next;       /* flat_map: next element to give */
   lsc_map_cursor_t *cursors;   /* open iterations; they end with the call */
 
   sc_item_t item;              /* being given */
   lsc_value_t value;           /* what item points at */
-  lsc_overflow_t overflow;
+  lsc_overflow_t overflow;     /* emitted where nothing could be suspended */
   sc_buf_t scratch, map_key;   /* encoded values, map keys */
   sc_buf_t message, trace;     /* of the last user error */
   sc_error_t error;            /* being raised into Lua */

@@ -15,8 +15,8 @@
  * only when read returns; until then the source is mid-record and no snapshot is taken.
  */
 typedef struct lsc_source {
-  lsc_op_t op;
-  lsc_splits_t splits;
+  lsc_op_t op;         /* first */
+  lsc_splits_t splits; /* those of this reader */
   uint32_t current;    /* the split that is read; beyond the last: none */
   bool shelved;        /* its values lie on the shelf */
 } lsc_source_t;
@@ -24,12 +24,12 @@ typedef struct lsc_source {
 /* ---- splits, in slot 0 ---- */
 
 typedef struct list_args {
-  lsc_host_t *host;
+  lsc_host_t *host;      /* of slot 0 */
   int index;             /* of the spec */
-  uint32_t parallelism;
-  sc_buf_t *out;
-  int rc;                /* out */
-  sc_error_t *err;       /* out */
+  uint32_t parallelism;  /* of the source, told to `splits` */
+  sc_buf_t *out;         /* the array is appended here */
+  int rc;                /* out: a split could not be encoded */
+  sc_error_t *err;       /* out: why */
 } list_args_t;
 
 static int call_splits(lua_State *L) {
@@ -177,7 +177,7 @@ static int source_rests(lsc_source_t *s) {
   sc_op_context_t *c = s->op.base.context;
   if (s->splits.n == 0 && s->splits.no_more)
     return SC_ENDED;
-  if (s->splits.n == 0)
+  if (!s->splits.no_more) /* also while all of its own wait: splits may be many and never end */
     c->services->ask_split(c);
   c->wake_at_ms = lsc__splits_wake(&s->splits);
   return SC_IDLE;
@@ -212,6 +212,10 @@ static void source_no_more(sc_operator_t *base) {
   ((lsc_source_t *)base)->splits.no_more = true;
 }
 
+static bool source_holds(sc_operator_t *base) {
+  return ((lsc_source_t *)base)->splits.n > 0;
+}
+
 static int source_restore(sc_operator_t *base, sc_bytes_t lists, sc_error_t *err) {
   return lsc__splits_restore(&((lsc_source_t *)base)->splits, lists, err);
 }
@@ -231,6 +235,7 @@ static const sc_operator_ops_t source_ops = {.open = lsc__op_open,
                                              .mid_record = source_mid_record,
                                              .add_split = source_add_split,
                                              .no_more_splits = source_no_more,
+                                             .holds_splits = source_holds,
                                              .restore = source_restore,
                                              .snapshot = source_snapshot,
                                              .destroy = lsc__op_destroy};

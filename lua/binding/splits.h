@@ -21,8 +21,8 @@ typedef struct lsc_split {
 } lsc_split_t;
 
 typedef struct lsc_splits {
-  lsc_split_t *items;
-  uint32_t n, cap;
+  lsc_split_t *items;   /* in the order they came */
+  uint32_t n, cap;      /* how many, and room for how many */
   bool no_more;         /* the enumerator has none left */
 } lsc_splits_t;
 

@@ -170,7 +170,8 @@ static int map_next(lua_State *L) {
     return luaL_error(L, "state:pairs() was used after the end of the call that began it");
   }
   if (op->guard)
-    return luaL_error(L, "state:pairs() was used by a finalizer while the operator reads its state");
+    return luaL_error(L, "state:pairs() was used by a finalizer while the operator reads its "
+                      "state");
   sc_bytes_t key, value;
   if (c->keyed->ops->map_next(c->it, &key, &value) != 1) {
     cursor_end(c);

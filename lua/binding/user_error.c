@@ -22,14 +22,15 @@ static void set_text(sc_buf_t *buf, sc_bytes_t text) {
 
 /* ---- what the error object and the stack say; both run protected ---- */
 
-/* The error object lies at the top of the coroutine. A table says most by its contents, where it has
- * no __tostring. */
+/* The error object lies at the top of the coroutine. A table says most by its contents, where it
+ * has no __tostring. */
 static int describe(lua_State *L) {
   lsc_op_t *op = lua_touserdata(L, 1);
   lua_xmove(op->co, L, 1);
   int type = lua_type(L, -1);
-  if (type == LUA_TSTRING || luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
-    if (type != LUA_TSTRING)
+  bool text = type == LUA_TSTRING || type == LUA_TNUMBER;
+  if (text || luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
+    if (!text)
       lua_pop(L, 1);
     luaL_tolstring(L, -1, NULL);
     set_text(&op->message, text_of(L, -1));

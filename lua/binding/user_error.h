@@ -13,7 +13,7 @@
 
 #include "runner.h"
 
-/* The coroutine ended with `status`, its error object at its top: 0 (go on stepping) or a failure. */
+/* The coroutine ended with `status`, its error object at its top: 0 (go on) or a failure. */
 int lsc__user_raised(lsc_op_t *op, int status, sc_error_t *err);
 /* The function did something it must not, in a sentence of ours; no traceback but where it is
  * suspended. */

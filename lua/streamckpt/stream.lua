@@ -24,7 +24,7 @@ local stream_methods, sink_methods = {}, {}
 
 -- Known by name, and refused as such.
 local UNBUILT = { window = true, connect = true, shuffle = true, rescale = true, partition_by = true,
-                  async_map = true, to_socket = true, to = true, join = true }
+                  async_map = true, to_socket = true, join = true }
 
 local function lookup(methods, unbuilt, what)
   return function(_, name)
@@ -375,6 +375,16 @@ function stream_methods:sink(spec)
   })
 end
 
+--- Call a function for each value: sink in its short form, with the same promise.
+-- @param fn fn(value, ctx)
+-- @param options as for map
+-- @return a sink. Example: alerts:to(function(alert) io.stderr:write(alert.text, "\n") end)
+function stream_methods:to(fn, options)
+  local node = function_node(self, "to", fn, options)
+  node.kind = "sink"
+  return derive_sink(self, node)
+end
+
 local FILE_OPTIONS = {
   format = { check = config.one_of("json", "lines"), default = "json" },
   existing = { check = config.one_of("refuse", "overwrite", "append"), default = "refuse" },
@@ -406,7 +416,7 @@ function stream_methods:print(prefix)
     misuse.raise("print takes a prefix, a string, got %s", misuse.shown(prefix))
   end
   return derive_sink(self, { call = "print", kind = "print_sink", native = true,
-                             options = { prefix = prefix or "" } })
+                             options = { prefix = prefix ~= "" and prefix or nil } })
 end
 
 --- Keep the values for the script: rows(uid) of what execute returns. With checkpoints, rows can be

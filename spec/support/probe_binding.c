@@ -547,15 +547,15 @@ static int open_marker(lua_State *L) {
   return 1;
 }
 
-/* binding_host(blob, path, cpath) -> root.answer() as a string, or nil, message, code: a host from a
- * blob, whose "streamckpt.core" has a field marker = "core". */
+/* binding_host(blob, path, cpath) -> what its global function answer says, or nil, message, code: a
+ * host from a blob, whose "streamckpt.core" has a field marker = "core". */
 static int binding_host(lua_State *L) {
   size_t n;
   const char *blob = luaL_checklstring(L, 1, &n);
   sc_error_t err = SC_ERROR_INIT;
   lsc_host_t *host = NULL;
   int rc = lsc_host_create(blob, n, luaL_optstring(L, 2, NULL), luaL_optstring(L, 3, NULL),
-                           open_marker, &host, &err);
+                           open_marker, NULL, &host, &err);
   if (rc < 0)
     return probe_fail(L, rc, &err);
   lua_State *H = lsc_host_state(host);
@@ -602,4 +602,6 @@ void probe_binding(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   luaL_setfuncs(L, functions, 0);
+  lsc_push_null(L);
+  lua_setfield(L, -2, "binding_null");
 }
