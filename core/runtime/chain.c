@@ -282,7 +282,9 @@ static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     sc_route_t *r = &link->routes[f->route];
     if (f->next < r->n_links) {
       uint32_t i = f->next++;
-      int rc = receive(c, r->links[i], r->ports[i], &f->item, err);
+      sc_item_t item = f->item;
+      item.shared |= f->next < r->n_links; /* the last one may have the emitter's own */
+      int rc = receive(c, r->links[i], r->ports[i], &item, err);
       return rc < 0 ? rc : 1;
     }
     if (!goes_everywhere(&f->item))

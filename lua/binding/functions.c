@@ -72,6 +72,7 @@ static int flat_map_element(lsc_op_t *op, sc_item_t *out, sc_error_t *err) {
                             (long long)op->list_next);
   op->list_next++;
   lsc__item(op, 0);
+  op->item.shared = true; /* the array may hold it twice */
   return lsc__give(op, op->co, out, err);
 }
 
