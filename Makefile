@@ -17,7 +17,7 @@ B           ?= build
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
        -Wwrite-strings -Wvla -Wno-unused-parameter
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(CFLAGS)
-LIBS = -lmsgpackc -lxxhash -pthread
+LIBS = -lmsgpackc -lxxhash -lm -pthread
 
 CORE_SRC    := $(wildcard core/*/*.c)
 BINDING_SRC := $(wildcard lua/binding/*.c)

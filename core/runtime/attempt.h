@@ -3,7 +3,8 @@
  * reference. A failure ends the attempt; the next one is built anew from the graph and a checkpoint.
  *
  *   sc_attempt_create (coordinator) -> sc_attempt_deploy: a thread for each slot
- *     slot: host, operators; pool: keyed state is read; slot: restore, open -> report READY, tasks run
+ *     slot: host; when all have their thread: operators; pool: keyed state is read; slot: restore,
+ *     open -> report READY, tasks run
  *   sc_attempt_cancel: every slot takes its tasks down in its next step -> report SLOT_GONE each
  *   last pool work done and all slots gone -> report RELEASED -> sc_attempt_destroy (coordinator)
  *
@@ -72,6 +73,7 @@ typedef struct sc_attempt_config {
   uint32_t n_slots;
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
+  bool synchronous;                 /* snapshots are written whole before the task goes on */
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
                                        waits for another */
   uint32_t segment_size, exclusive_buffers, floating_buffers;
@@ -89,7 +91,13 @@ typedef struct sc_attempt_config {
 typedef enum { SC_PHASE_LOADING, SC_PHASE_RUNNING, SC_PHASE_ENDING, SC_PHASE_ENDED, SC_PHASE_FINISHED,
                SC_PHASE_DOWN } sc_phase_t;
 
-typedef struct sc_deferred { struct sc_deferred *next; bool no_more; sc_buf_t split; } sc_deferred_t;
+/* Mail that waits behind a source's trigger: another trigger, a split, or "no more". */
+typedef struct sc_deferred {
+  struct sc_deferred *next;
+  sc_barrier_t trigger;             /* id 0: none, it is a split */
+  bool no_more;
+  sc_buf_t split;
+} sc_deferred_t;
 struct snapshot_work;
 
 struct sc_task {
@@ -106,8 +114,8 @@ struct sc_task {
   sc_timers_t *timers;
   sc_phase_t phase;
   bool restored_finished;           /* all its operators were finished in the checkpoint */
-  bool closed;                      /* every sender has left */
   sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
+<<<<<<< HEAD
   sc_deferred_t *deferred, **deferred_tail; /* splits behind that trigger */
   enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
   bool asked_finish;
@@ -115,6 +123,14 @@ struct sc_task {
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
   atomic_bool poked;                /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
+=======
+  sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
+  bool asked_split, asked_finish;
+  uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
+  bool final_complete;
+  int64_t wake_at_ms;               /* sources: wall clock of the next poll */
+  atomic_bool poked;                /* by `wake`: poll though wake_at_ms has not come */
+>>>>>>> runtime
   struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
@@ -129,8 +145,15 @@ struct sc_slot {
   char name[16];
   sc_mailbox_t mailbox;
   void *host;
+<<<<<<< HEAD
   bool host_failed, flushed;
   atomic_bool down;                 /* its tasks are gone; read by the coordinator */
+=======
+  bool started;                     /* its tasks are: not before every slot has its thread */
+  bool host_failed, flushed;
+  atomic_bool down;                 /* its tasks are destroyed */
+  _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
+>>>>>>> runtime
   int64_t last_flush_ns;
   sc_task_t **tasks;                /* in the order of the graph */
   uint32_t n_tasks;
@@ -143,9 +166,10 @@ struct sc_attempt {
   sc_task_t *tasks;                 /* graph->n_tasks */
   sc_channel_t **channels;
   uint32_t n_channels;
-
   uint32_t n_outputs;
   sc_output_t **outputs;
+  bool *chain_finished;             /* for each chain: restored as finished */
+  atomic_bool deployed;             /* every slot has its thread: tasks may wake each other */
   atomic_bool canceled;
   atomic_uint refs;                 /* slots that are not gone, and pool works */
   pthread_mutex_t counters_lock;

@@ -201,9 +201,11 @@ static void set_watermark(sc_link_t *link, int64_t watermark) {
 
 static void push_watermark(sc_chain_t *c, uint32_t at, int64_t watermark) {
   sc_link_t *link = &c->links[at];
-  if (watermark <= link->context.watermark && watermark <= link->forwarded)
-    return;
   if (link->op->ops->swallows_watermarks && watermark != SC_WATERMARK_MAX)
+    return;
+  if (watermark < link->context.watermark)
+    watermark = link->context.watermark; /* never back */
+  if (watermark == link->context.watermark && watermark <= link->forwarded)
     return;
   set_watermark(link, watermark);
   frame_t *f = push(c, WATERMARK, at);
@@ -332,7 +334,6 @@ static int advance(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     if (rc)
       return rc;
     f->phase = NOTIFYING;
-    set_key(link, false, 0, (sc_bytes_t){NULL, 0});
     if (ops->begin_watermark) {
       f->stepping = true;
       return ops->begin_watermark(link->op, f->time, err);
@@ -380,10 +381,9 @@ static int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     return start_handing(c, f, err);
   if (rc == SC_DONE) {
     f->stepping = false;
-    if (f->kind == ITEM || f->kind == IDLE) {
-      set_key(link, false, 0, (sc_bytes_t){NULL, 0});
+    set_key(link, false, 0, (sc_bytes_t){NULL, 0});
+    if (f->kind == ITEM || f->kind == IDLE)
       c->depth--;
-    }
   }
   return rc;
 }

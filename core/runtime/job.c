@@ -93,6 +93,7 @@ static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
       .world = job->world, .log = job->log, .graph = job->graph, .job_id = job->id,
       .job_dir = job->path ? job->path : "", .number = job->attempt_number, .n_slots = o->n_slots,
       .host = o->host, .checkpointing = o->checkpoint.interval_ms > 0, .all_finished = job->all_finished,
+      .synchronous = o->synchronous,
       .segment_size = o->segment_size, .exclusive_buffers = o->exclusive_buffers,
       .floating_buffers = o->floating_buffers, .buffer_timeout_ms = o->buffer_timeout_ms,
       .restore = job->plans, .restored_id = job->restore ? job->restore->id : 0,
@@ -151,6 +152,7 @@ static void all_ready(sc_job_t *job) {
                 sc__job_mono(job) - job->failed_at_ms, job->restore ? job->restore_dir : "the beginning");
     job->failed_at_ms = 0;
   }
+  sc_restart_running(job->restart, sc__job_mono(job));
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
@@ -239,7 +241,8 @@ static void end_job(sc_job_t *job, sc_job_state_t state) {
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
   if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
     return false;
-  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job));
+  double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
+  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);
   *delay_ms = d.delay_ms;
   return d.restart;
 }
@@ -474,8 +477,12 @@ int64_t sc__job_step(sc_job_t *job) {
   }
   int64_t tick = sc_coordinator_deadline(job->coordinator), late = interrupt_late_slots(job, mono);
   deadline = tick < deadline ? tick : deadline;
+<<<<<<< HEAD
   deadline = late < deadline ? late : deadline;
   return deadline == INT64_MAX ? SC_STEP_ON_WAKE : deadline * 1000000;
+=======
+  return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
+>>>>>>> runtime
 }
 
 bool sc__job_gone(const sc_job_t *job) {
@@ -489,9 +496,12 @@ bool sc__job_gone(const sc_job_t *job) {
 }
 
 const char *sc__job_what_runs(sc_job_t *job) {
-  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++)
-    if (!job->attempt->slots[i].down && job->attempt->slots[i].n_tasks)
-      return job->attempt->slots[i].tasks[0]->name;
+  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++) {
+    sc_slot_t *s = &job->attempt->slots[i];
+    const char *running = atomic_load(&s->running);
+    if (!atomic_load(&s->down) && (running || s->n_tasks))
+      return running ? running : s->tasks[0]->name;
+  }
   return "file work";
 }
 

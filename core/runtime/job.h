@@ -36,6 +36,7 @@ typedef struct sc_job_options {
   const char *dir;                /* checkpoint directory, or NULL: no checkpoints */
   sc_coordinator_config_t checkpoint;
   sc_externalized_t externalized;
+  bool synchronous;               /* snapshots are written while the task waits (SPEC D2's switch) */
   sc_restart_config_t restart;
   uint32_t n_slots;
   uint32_t segment_size, exclusive_buffers, floating_buffers;

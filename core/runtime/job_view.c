@@ -9,6 +9,7 @@
 #include "../base/mem.h"
 #include "job_parts.h"
 
+#define HISTORY 10        /* checkpoints that are kept in detail */
 #define EVENTS_MAX 10000 /* kept for a user who never looks */
 
 const char *sc_job_state_name(sc_job_state_t s) {
@@ -22,7 +23,7 @@ void sc__view_init(sc_job_t *job) {
   pthread_mutex_init(&v->lock, NULL);
   v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  v->statistics = sc_statistics_create(0, job->graph->n_tasks);
+  v->statistics = sc_statistics_create(HISTORY, job->graph->n_tasks);
   v->rows_tail = &v->rows;
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
     const sc_chain_plan_t *c = &job->graph->chains[i];
@@ -323,7 +324,7 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
 static bool is_collect(const sc_job_t *job, const char *uid) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++)
     if (strcmp(job->graph->nodes[i].uid, uid) == 0)
-      return strcmp(job->graph->nodes[i].type->kind, "collect_sink") == 0;
+      return job->graph->nodes[i].type->delivers;
   return false;
 }
 

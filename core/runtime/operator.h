@@ -161,6 +161,7 @@ typedef struct sc_operator_type {
   const char *kind;       /* "file_source"; unique */
   bool is_source;
   bool replayable;        /* sources: false weakens exactly-once; named at start */
+  bool delivers;          /* sinks: hands its rows to the job's main side */
   bool exactly_once;      /* sinks (no outputs): false is named at start. true for all others */
   /* Make one subtask's operator from the options (msgpack map, borrowed for the job's life).
    * `data` is the factory's (binding). `context` is complete but for the current key. */

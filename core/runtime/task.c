@@ -121,7 +121,11 @@ static void service_fail(sc_op_context_t *c, sc_error_t *err) {
 
 static void service_wake(sc_op_context_t *c) {
   sc_task_t *t = task_of(c);
+<<<<<<< HEAD
   atomic_store(&t->poked, true); /* before the wake, so that the step it brings finds it */
+=======
+  atomic_store(&t->poked, true);
+>>>>>>> runtime
   sc_world_wake(c->world, &t->slot->actor);
 }
 
@@ -345,18 +349,9 @@ static void load_run(sc_work_t *work) {
   sc_attempt_unref(a);
 }
 
-static bool restored_as_finished(const sc_task_t *t) {
-  for (uint32_t i = 0; i < t->chain.n_links; i++) {
-    const sc_restore_operator_t *plan = plan_of(t, i);
-    if (!plan || !plan->finished)
-      return false;
-  }
-  return true;
-}
-
 void sc_task_start(sc_task_t *t) {
   sc_error_t err = SC_ERROR_INIT;
-  t->restored_finished = restored_as_finished(t);
+  t->restored_finished = t->attempt->chain_finished[t->plan - t->attempt->config.graph->chains];
   for (uint32_t i = 0; i < t->chain.n_links; i++)
     fill_context(t, i);
   int rc = create_state(t, &err);
@@ -444,9 +439,15 @@ static int read_input(sc_task_t *t) {
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e.watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e.idle); return 1;
     case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e.barrier, e.alignment_bytes); return 1;
-    case SC_INPUT_ABORTED: superseded(t, &e); return 1;
-    case SC_INPUT_END: begin_end(t); return 1;
-    case SC_INPUT_CLOSED: t->closed = true; return 1;
+    case SC_INPUT_ABORTED:
+      if (e.superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
+        superseded(t, &e);
+      return 1;
+    case SC_INPUT_END:
+      if (t->phase == SC_PHASE_RUNNING) /* one restored as finished has handed it on already */
+        begin_end(t);
+      return 1;
+    case SC_INPUT_CLOSED: return 1;
   }
   return 0;
 }
@@ -454,7 +455,11 @@ static int read_input(sc_task_t *t) {
 /* One poll of a source: 1 if something came of it. */
 static int read_source(sc_task_t *t) {
   sc_link_t *head = &t->chain.links[0];
+<<<<<<< HEAD
   if (t->wake_at_ms && !atomic_exchange(&t->poked, false) && t->wake_at_ms > now_ms(t))
+=======
+  if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
+>>>>>>> runtime
     return 0;
   head->context.wake_at_ms = INT64_MAX;
   int rc = sc_chain_poll(&t->chain, &t->error);
@@ -486,14 +491,15 @@ static int step_once(sc_task_t *t) {
     int rc = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
     return rc < 0 ? rc : rc != SC_CHAIN_BLOCKED;
   }
+  /* Before a snapshot: what its operators did at their end belongs to a task that has ended. */
+  if (t->phase == SC_PHASE_ENDING) {
+    ended(t);
+    return 1;
+  }
   if (t->trigger.id && !mid_record(t)) {
     sc_barrier_t b = t->trigger;
     t->trigger.id = 0;
     sc_task_snapshot(t, &b, 0);
-    return 1;
-  }
-  if (t->phase == SC_PHASE_ENDING) {
-    ended(t);
     return 1;
   }
   if (t->phase == SC_PHASE_RUNNING && t->timers) {
@@ -562,7 +568,8 @@ bool sc_task_idle(sc_task_t *t) {
 }
 
 int64_t sc_task_deadline_ms(const sc_task_t *t) {
-  if (t->phase != SC_PHASE_RUNNING)
+  /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
+  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;
   int64_t timer = t->timers ? sc_chain_next_timer(&t->chain) : INT64_MAX;
   /* 0 means "poll at once": it does so in its next step, and sleeps here only when it could not. */

@@ -2,6 +2,7 @@
 
 #include <lauxlib.h>
 #include <lualib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,26 @@ int lsc_protect_traced(lua_State *L, lua_CFunction f, void *arg, int nresults, s
   return protect(L, f, arg, nresults, add_traceback, err);
 }
 
+/* print, as slots have it: they share standard output, so a line is written in one piece. */
+static int print_whole(lua_State *L) {
+  int n = lua_gettop(L);
+  luaL_Buffer line;
+  luaL_buffinit(L, &line);
+  for (int i = 1; i <= n; i++) {
+    if (i > 1)
+      luaL_addchar(&line, '\t');
+    luaL_tolstring(L, i, NULL);
+    luaL_addvalue(&line);
+  }
+  luaL_addchar(&line, '\n');
+  luaL_pushresult(&line);
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  fwrite(text, 1, len, stdout);
+  fflush(stdout);
+  return 0;
+}
+
 static void set_package_field(lua_State *L, const char *field, const char *value) {
   if (value) {
     lua_pushstring(L, value);
@@ -87,6 +108,7 @@ static void set_package_field(lua_State *L, const char *field, const char *value
 static int load_root(lua_State *L) {
   load_args_t *args = lua_touserdata(L, 1);
   luaL_openlibs(L);
+  lua_register(L, "print", print_whole);
   lsc_interrupt_watch_coroutines(L);
   lsc_codec_open(L);
   lua_getglobal(L, "package");

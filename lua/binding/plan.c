@@ -65,6 +65,13 @@ static lua_Integer field_int(lua_State *L, const char *name, lua_Integer otherwi
   return v;
 }
 
+static double field_number(lua_State *L, const char *name, double otherwise) {
+  lua_getfield(L, -1, name);
+  double v = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : otherwise;
+  lua_pop(L, 1);
+  return v;
+}
+
 static bool field_bool(lua_State *L, const char *name) {
   lua_getfield(L, -1, name);
   bool v = lua_toboolean(L, -1);
@@ -206,8 +213,16 @@ static int read_restart(lua_State *L, sc_job_options_t *o, sc_error_t *err) {
     return rc;
   const char *strategy = field_str(L, "strategy");
   rc = sc_restart_config(strategy ? strategy : "none", &o->restart, err);
-  o->restart.attempts = field_int(L, "attempts", o->restart.attempts);
-  o->restart.delay_ms = field_int(L, "delay", o->restart.delay_ms);
+  sc_restart_config_t *r = &o->restart;
+  r->attempts = field_int(L, "attempts", r->attempts);
+  r->delay_ms = field_int(L, "delay", r->delay_ms);
+  r->max_failures = field_int(L, "max_failures", r->max_failures);
+  r->interval_ms = field_int(L, "interval", r->interval_ms);
+  r->initial_backoff_ms = field_int(L, "initial_backoff", r->initial_backoff_ms);
+  r->max_backoff_ms = field_int(L, "max_backoff", r->max_backoff_ms);
+  r->multiplier = field_number(L, "multiplier", r->multiplier);
+  r->jitter = field_number(L, "jitter", r->jitter);
+  r->reset_threshold_ms = field_int(L, "reset_threshold", r->reset_threshold_ms);
   lua_pop(L, 1);
   return rc;
 }
@@ -258,6 +273,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
   o->externalized = externalized(field_str(L, "externalized"));
+  o->synchronous = field_bool(L, "sync");
   o->n_slots = (uint32_t)field_int(L, "slots", 1);
   const char *fallback = field_str(L, "fallback");
   o->from = field_str(L, "from");

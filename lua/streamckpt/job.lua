@@ -178,13 +178,40 @@ function methods:checkpoints()
   return shown(enter(self, "checkpoints"):statistics())
 end
 
+-- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
+-- is furthest behind.
+local function operator_metrics(rows, uid)
+  local sum
+  for _, row in ipairs(rows) do
+    if row.uid == uid then
+      sum = sum or { uid = uid, name = row.name, attempt = row.attempt, parallelism = 0,
+                     currentWatermark = row.currentWatermark }
+      sum.parallelism = sum.parallelism + 1
+      sum.currentWatermark = sum.currentWatermark and row.currentWatermark
+        and math.min(sum.currentWatermark, row.currentWatermark)
+      for name, value in pairs(row) do
+        if name:find("^num") then sum[name] = (sum[name] or 0) + value end
+      end
+    end
+  end
+  if sum then return sum end
+  return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
+end
+
 --- What the tasks have done so far.
+-- @param uid only what the operator with this uid has done, its tasks added up; optional
 -- @return an array with an entry for each operator and task: uid, name, subtask (from 0), attempt,
 --   numRecordsIn, numRecordsOut, currentWatermark (ms; absent before the first), and counters such as
---   numRecordsSkipped where they are not 0; or nil, message, code
--- Example: print(job:metrics())
-function methods:metrics()
-  return shown(enter(self, "metrics"):metrics())
+--   numRecordsSkipped where they are not 0; with uid one such table, which has parallelism instead of
+--   subtask; or nil, message, code
+-- Example: print(job:metrics()); print(job:metrics("parse").numRecordsIn)
+function methods:metrics(uid)
+  if uid ~= nil and type(uid) ~= "string" then
+    misuse.raise("metrics takes the uid of an operator, got %s", misuse.shown(uid))
+  end
+  local rows, message, code = enter(self, "metrics"):metrics()
+  if rows and uid then rows, message, code = operator_metrics(rows, uid) end
+  return shown(rows, message, code)
 end
 
 --- The rows that a collect has released so far.

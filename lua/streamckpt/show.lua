@@ -79,11 +79,14 @@ end
 
 local Shown = { __name = "streamckpt.table", __tostring = show.text }
 
---- Let a plain table print itself.
+--- Let a plain table, and those in it, print themselves.
 -- @param t a table; other values are returned as they are
 -- @return the same table
 function show.table(t)
-  if type(t) == "table" and getmetatable(t) == nil then setmetatable(t, Shown) end
+  if type(t) == "table" and getmetatable(t) == nil then
+    setmetatable(t, Shown)
+    for _, inner in pairs(t) do show.table(inner) end
+  end
   return t
 end
 

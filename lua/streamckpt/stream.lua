@@ -24,7 +24,7 @@ local stream_methods, sink_methods = {}, {}
 
 -- Known by name, and refused as such.
 local UNBUILT = { window = true, connect = true, shuffle = true, rescale = true, partition_by = true,
-                  async_map = true, to_socket = true, to = true, join = true }
+                  async_map = true, to_socket = true, join = true }
 
 local function lookup(methods, unbuilt, what)
   return function(_, name)
@@ -373,6 +373,16 @@ function stream_methods:sink(spec)
     call = "sink", kind = "sink", native = false, uid = checked.uid, name = checked.name,
     spec = { fn = checked.fn, open = checked.open, close = checked.close, on_error = checked.on_error },
   })
+end
+
+--- Call a function for each value: sink in its short form, with the same promise.
+-- @param fn fn(value, ctx)
+-- @param options as for map
+-- @return a sink. Example: alerts:to(function(alert) io.stderr:write(alert.text, "\n") end)
+function stream_methods:to(fn, options)
+  local node = function_node(self, "to", fn, options)
+  node.kind = "sink"
+  return derive_sink(self, node)
 end
 
 local FILE_OPTIONS = {

@@ -38,12 +38,21 @@ describe("a job", function()
     assert.equals("finished", job:status().state)
     assert.same({ nil, "ESTALE: checkpoint 7 was aborted", "ESTALE" }, { job:checkpoint() })
     assert.equals(3, job:checkpoints().counts.completed)
-    assert.equals(12, job:metrics().records)
+    assert.equals(12, job:metrics()[2].numRecordsOut)
     handle.collected.out = { "a" }
     assert.equals("a", job:rows("out")[1])
     assert.equals("ENOTFOUND", select(3, job:rows("in")))
     assert.is_true(job:cancel())
     assert.equals("canceled", job:status().state)
+  end)
+
+  it("adds up the metrics of one operator's tasks", function()
+    local job = started()
+    assert.same({ uid = "m", name = "parse", attempt = 1, parallelism = 2, currentWatermark = 5,
+                  numRecordsIn = 7, numRecordsOut = 14 }, setmetatable(job:metrics("m"), nil))
+    assert.same({ nil, "ENOTFOUND: no operator has the uid 'n'", "ENOTFOUND" }, { job:metrics("n") })
+    assert.matches("metrics takes the uid of an operator, got 3",
+      raised(function() local m = job:metrics(3) return m end))
   end)
 
   it("prints readably", function()

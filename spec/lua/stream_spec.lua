@@ -45,6 +45,16 @@ describe("the graph", function()
       plan.operators[5].options)
   end)
 
+  it("calls operators by name or uid, and otherwise by where they were made", function()
+    local env = sc.env()
+    local s = env:from_file("f"):uid("log"):map(keep):name("parse")
+    s:map(keep):print()
+    local names, line = {}, debug.getinfo(1, "l").currentline - 1
+    for i, operator in ipairs(plan_of(env).operators) do names[i] = operator.name end
+    local place = ("at stream_spec.lua:%d"):format(line)
+    assert.same({ "log", "parse", "map " .. place, "print " .. place }, names)
+  end)
+
   it("branches where a stream is used twice", function()
     local env = sc.env()
     local s = env:from_file("f")
