@@ -115,22 +115,13 @@ struct sc_task {
   sc_phase_t phase;
   bool restored_finished;           /* all its operators were finished in the checkpoint */
   sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
-<<<<<<< HEAD
-  sc_deferred_t *deferred, **deferred_tail; /* splits behind that trigger */
+  sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
   enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
   bool asked_finish;
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
-  atomic_bool poked;                /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
-=======
-  sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
-  bool asked_split, asked_finish;
-  uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
-  bool final_complete;
-  int64_t wake_at_ms;               /* sources: wall clock of the next poll */
-  atomic_bool poked;                /* by `wake`: poll though wake_at_ms has not come */
->>>>>>> runtime
+  atomic_bool poked;                /* by `wake`: poll though wake_at_ms has not come. Any thread */
   struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
@@ -145,15 +136,10 @@ struct sc_slot {
   char name[16];
   sc_mailbox_t mailbox;
   void *host;
-<<<<<<< HEAD
-  bool host_failed, flushed;
-  atomic_bool down;                 /* its tasks are gone; read by the coordinator */
-=======
   bool started;                     /* its tasks are: not before every slot has its thread */
   bool host_failed, flushed;
-  atomic_bool down;                 /* its tasks are destroyed */
+  atomic_bool down;                 /* its tasks are destroyed; read by the coordinator */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
->>>>>>> runtime
   int64_t last_flush_ns;
   sc_task_t **tasks;                /* in the order of the graph */
   uint32_t n_tasks;

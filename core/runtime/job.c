@@ -477,12 +477,8 @@ int64_t sc__job_step(sc_job_t *job) {
   }
   int64_t tick = sc_coordinator_deadline(job->coordinator), late = interrupt_late_slots(job, mono);
   deadline = tick < deadline ? tick : deadline;
-<<<<<<< HEAD
   deadline = late < deadline ? late : deadline;
-  return deadline == INT64_MAX ? SC_STEP_ON_WAKE : deadline * 1000000;
-=======
   return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
->>>>>>> runtime
 }
 
 bool sc__job_gone(const sc_job_t *job) {

@@ -121,11 +121,7 @@ static void service_fail(sc_op_context_t *c, sc_error_t *err) {
 
 static void service_wake(sc_op_context_t *c) {
   sc_task_t *t = task_of(c);
-<<<<<<< HEAD
   atomic_store(&t->poked, true); /* before the wake, so that the step it brings finds it */
-=======
-  atomic_store(&t->poked, true);
->>>>>>> runtime
   sc_world_wake(c->world, &t->slot->actor);
 }
 
@@ -455,11 +451,7 @@ static int read_input(sc_task_t *t) {
 /* One poll of a source: 1 if something came of it. */
 static int read_source(sc_task_t *t) {
   sc_link_t *head = &t->chain.links[0];
-<<<<<<< HEAD
   if (t->wake_at_ms && !atomic_exchange(&t->poked, false) && t->wake_at_ms > now_ms(t))
-=======
-  if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
->>>>>>> runtime
     return 0;
   head->context.wake_at_ms = INT64_MAX;
   int rc = sc_chain_poll(&t->chain, &t->error);
