@@ -121,7 +121,7 @@ struct sc_task {
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
-  atomic_bool poked;                /* by `wake`: poll though wake_at_ms has not come. Any thread */
+  atomic_bool poked;                /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
   struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
@@ -138,7 +138,7 @@ struct sc_slot {
   void *host;
   bool started;                     /* its tasks are: not before every slot has its thread */
   bool host_failed, flushed;
-  atomic_bool down;                 /* its tasks are destroyed; read by the coordinator */
+  atomic_bool down;                 /* its tasks are destroyed */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
   sc_task_t **tasks;                /* in the order of the graph */

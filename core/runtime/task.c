@@ -451,7 +451,7 @@ static int read_input(sc_task_t *t) {
 /* One poll of a source: 1 if something came of it. */
 static int read_source(sc_task_t *t) {
   sc_link_t *head = &t->chain.links[0];
-  if (t->wake_at_ms && !atomic_exchange(&t->poked, false) && t->wake_at_ms > now_ms(t))
+  if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
     return 0;
   head->context.wake_at_ms = INT64_MAX;
   int rc = sc_chain_poll(&t->chain, &t->error);
