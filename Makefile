@@ -57,3 +57,25 @@ $(B)/spec/support/%.o: spec/support/%.c
 -include $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
 
 .PHONY: all
+
+# ---- the simulator ----
+
+SEEDS ?= 300
+FIRST ?= 1
+SIM     = $(B)/sim
+SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
+
+# All fibers of the simulator are one thread, so its program waits for a mutex in its own way.
+$(SIM): $(CORE_OBJ) $(SIM_OBJ)
+	$(CC) $(CFLAGS) -Wl,--wrap=pthread_mutex_lock -o $@ $^ $(LIBS)
+
+$(B)/spec/sim/%.o: spec/sim/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(SIM_OBJ:.o=.d)
+
+sim: $(SIM)
+	$(SIM) --seeds $(SEEDS) --first $(FIRST)
+
+.PHONY: sim
