@@ -104,7 +104,22 @@ $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
+# The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
+SEEDS   ?= 300
+FIRST   ?= 1
+SIM     = $(B)/sim
+SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
+
+$(SIM): $(CORE_OBJ) $(SIM_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=pthread_mutex_lock -o $@ $^ $(LIBS)
+
+$(B)/spec/sim/%.o: spec/sim/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(SIM_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
 
 deps:                            ## install what building, running and testing need, or name it
 	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run test lint
@@ -141,6 +156,10 @@ tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... ru
 	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
 
+sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
+	@+$(SUBMAKE) $(SIM)
+	@$(SIM) --seeds $(SEEDS) --first $(FIRST)
+
 # Not a part of `make test`: it takes minutes.
 kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES
 	@+$(SUBMAKE) build
@@ -171,5 +190,5 @@ help:                            ## this list
 
 FORCE:
 
-.PHONY: build probe deps deps-run deps-test test demo bench asan tsan kill lint format install clean help \
+.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim kill lint format install clean help \
         FORCE
