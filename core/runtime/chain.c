@@ -331,6 +331,10 @@ static int next_timer(sc_link_t *link, frame_t *f, sc_time_domain_t domain, sc_e
 static int advance(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   sc_link_t *link = &c->links[f->link];
   const sc_operator_ops_t *ops = link->op->ops;
+  if (f->phase == FIRING && f->time <= link->forwarded) {
+    c->depth--; /* a resumed one that came from upstream as well */
+    return 0;
+  }
   if (f->phase == FIRING) {
     int rc = next_timer(link, f, SC_EVENT_TIME, err);
     if (rc)

@@ -71,6 +71,7 @@ describe("a job", function()
     -- One value each: print(job:metrics()) shows no nil beside it.
     assert.same({ 1, 1, 1 }, { select("#", job:checkpoints()), select("#", job:metrics()),
                                select("#", job:rows("out")) })
+    assert.equals("{ null }", show.text { sc.null })
     handle.status = function() error("closed") end
     assert.equals("streamckpt.job<visits>", tostring(job))
   end)
