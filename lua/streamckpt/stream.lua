@@ -31,8 +31,7 @@ local function lookup(methods, unbuilt, what)
     local method = methods[name]
     if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
     if unbuilt[name] then misuse.raise("%s:%s is not built yet", what, name) end
-    misuse.raise("a %s has no method '%s'; did you mean '%s'?", what, name,
-      misuse.nearest(name, methods))
+    misuse.raise("%s has no method '%s'%s", misuse.a(what), name, misuse.hint(name, methods))
   end
 end
 
