@@ -55,10 +55,14 @@ $(B)/spec/support/%.o: spec/support/%.c
 	$(CC) $(ALL_CFLAGS) -I$(LUA_INCDIR) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
-BENCH     = $(B)/bench/count
+BENCH     = $(B)/bench/count $(B)/bench/hop
 BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS) -lm
+
+$(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -o $@ $^ $(LIBS) -lm
 
@@ -68,4 +72,10 @@ $(B)/spec/bench/%.o: spec/bench/%.c
 
 -include $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
 
-.PHONY: all
+# Ratios against references of the same run; FLOOR names the folder of the peers' plain programs.
+bench: $(MODULE) $(PROBE) $(BENCH)
+	@for script in codec lua_path count checkpoints process visits; do echo "== $$script"; \
+	  BENCH_PROGRAMS=$(B)/bench LUA_PATH_5_4="lua/?.lua;lua/?/init.lua;spec/?.lua;;" \
+	  LUA_CPATH_5_4="$(B)/?.so;;" $(LUA) spec/bench/$$script.lua || exit 1; done
+
+.PHONY: all bench
