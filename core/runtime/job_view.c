@@ -225,9 +225,9 @@ static void drop_ask(sc_mail_t *mail) {
 static void run_ask(sc_mail_t *mail, void *owner) {
   ask_mail_t *m = (ask_mail_t *)mail;
   sc_job_t *job = m->job;
-  if (!job->coordinator || !job->coordinating || !job->dir || job->all_finished) {
+  if (!job->coordinating || !job->path || job->all_finished) {
     sc_error_t err = SC_ERROR_INIT;
-    if (!job->dir)
+    if (!job->path)
       sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
     else
       sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s", sc_job_state_name(job->state));
