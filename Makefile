@@ -91,10 +91,15 @@ $(B)/spec/support/%.o: spec/support/%.c $(B)/flags
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
-BENCH     = $(B)/bench/count
+BENCH     = $(B)/bench/count $(B)/bench/hop
 BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
@@ -139,9 +144,11 @@ demo: deps-run                   ## the main job, killed twice and restarted; LO
 	@+$(SUBMAKE) build
 	@$(LUA) examples/demo.lua $(LOG)
 
+# FLOOR names the folder of the peers' plain programs, where they are.
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
 	@+$(SUBMAKE) build probe $(BENCH)
-	@set -e; for bench in spec/bench/*.lua; do echo "== $$bench"; $(LUA) $$bench; done
+	@for script in codec lua_path count checkpoints process visits; do echo "== $$script"; \
+	  BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
 
 SANITIZE_asan = -fsanitize=address,undefined
 SANITIZE_tsan = -fsanitize=thread
