@@ -175,7 +175,6 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
                          uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
-  out->state.uid = sc_strdup(s->uid);
   out->state.watermark = s->watermark;
   out->state.forwarded = s->forwarded;
   out->state.idle = s->idle;
