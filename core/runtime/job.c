@@ -284,6 +284,9 @@ void sc__job_decide(sc_job_t *job, bool again) {
     end_job(job, SC_JOB_CANCELED);
   } else if (!job->failure.code) {
     end_job(job, SC_JOB_FINISHED);
+  } else if (again && job->suspect) { /* no strategy helps against damage: look for it at once */
+    sc__view_state(job, SC_JOB_RESTARTING);
+    sc__job_reopen(job);
   } else if (again && may_restart(job, &delay)) {
     char *text = sc_error_format(&job->failure);
     sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);

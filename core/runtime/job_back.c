@@ -185,7 +185,7 @@ static int look_at_newest(sc_job_t *job, reopen_t *r, sc_error_t *err) {
     return r->suspect ? verify(job, job->restore_dir, job->restore, true, err) : 0;
   r->back.dir = sc_job_dir_checkpoint(job->dir, r->id);
   int rc = sc_metadata_read(job->world->storage, r->back.dir, &r->back.metadata, err);
-  return rc < 0 ? rc : verify(job, r->back.dir, r->back.metadata, r->suspect, err);
+  return rc < 0 ? rc : verify(job, r->back.dir, r->back.metadata, false, err);
 }
 
 /* It is damaged: an older one, if that is safe. None at all is no reason to begin anew. */
@@ -210,13 +210,14 @@ static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
   if (is_damage(rc) && r->owned)
     rc = choose_again(job, r, err);
   r->damaged = is_damage(rc);
+  if (r->suspect && !r->back.metadata)
+    return rc;
   return rc < 0 ? rc : sc__job_prepare(job, r->back.metadata ? r->back.metadata : job->restore, err);
 }
 
-static void reopened(sc_job_t *job, reopen_t *r) {
+static void reopened(sc_job_t *job) {
   sc__view_rewind(job, job->restore ? job->restore->id : 0);
   job->restored_latest = sc_coordinator_latest(job->coordinator);
-  job->suspect = false;
   sc__job_begin_attempt(job);
 }
 
@@ -225,12 +226,17 @@ static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   job->reopening = false;
   job->attempt_number = r->attempt;
   bool final = r->damaged || !(rc == SC_EIO || rc == SC_ENOSPACE || rc == SC_EACCESS || rc == SC_ENOTFOUND);
+  /* Read from the first to the last byte: what it restores from is not what is wrong. */
+  bool sound = r->suspect && rc >= 0 && !r->back.metadata;
+  job->suspect = false;
   if (rc >= 0 && r->back.metadata) {
     adopt(job, &r->back);
     rc = sc__job_plan(job, err);
   }
-  if (rc >= 0 && !job->canceling) {
-    reopened(job, r);
+  if (sound && !job->canceling) {
+    sc__job_decide(job, true);
+  } else if (rc >= 0 && !job->canceling) {
+    reopened(job);
   } else if (!job->canceling) {
     sc_error_move(&job->failure, err);
     sc__view_error(job, &job->failure);
@@ -248,7 +254,7 @@ void sc__job_reopen(sc_job_t *job) {
   /* What it began from stays the point to go back to until a checkpoint of its own completes. */
   r->id = latest == job->restored_latest ? 0 : latest;
   r->owned = latest != 0;
-  r->suspect = job->suspect && job->restore;
+  r->suspect = job->suspect;
   r->attempt = job->attempt_number + 1;
   sc__job_file_work(job, run_reopen, done_reopen, r);
 }
