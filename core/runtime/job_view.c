@@ -99,8 +99,9 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
   sc__view_lock(job);
   v->state = state;
   v->restarts = sc_restart_count(job->restart);
-  begin_event(v, sc_job_state_name(state), v->error ? 1 : 0);
-  if (v->error) {
+  bool failed = v->error && (state == SC_JOB_RESTARTING || state == SC_JOB_FAILED);
+  begin_event(v, sc_job_state_name(state), failed);
+  if (failed) {
     sc_pack_cstr(&v->events, "error");
     sc_pack_cstr(&v->events, v->error);
   }
@@ -225,9 +226,9 @@ static void drop_ask(sc_mail_t *mail) {
 static void run_ask(sc_mail_t *mail, void *owner) {
   ask_mail_t *m = (ask_mail_t *)mail;
   sc_job_t *job = m->job;
-  if (!job->coordinator || !job->coordinating || !job->dir || job->all_finished) {
+  if (!job->coordinating || !job->options.dir) {
     sc_error_t err = SC_ERROR_INIT;
-    if (!job->dir)
+    if (!job->options.dir)
       sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
     else
       sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s", sc_job_state_name(job->state));

@@ -195,6 +195,10 @@ local function operator_metrics(rows, uid)
     end
   end
   if sum then return sum end
+  if #rows == 0 then
+    -- No task runs yet, so nothing has been done.
+    return { uid = uid, parallelism = 0, numRecordsIn = 0, numRecordsOut = 0 }
+  end
   return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
 end
 
