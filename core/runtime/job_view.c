@@ -99,8 +99,9 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
   sc__view_lock(job);
   v->state = state;
   v->restarts = sc_restart_count(job->restart);
-  begin_event(v, sc_job_state_name(state), v->error ? 1 : 0);
-  if (v->error) {
+  bool failed = v->error && (state == SC_JOB_RESTARTING || state == SC_JOB_FAILED);
+  begin_event(v, sc_job_state_name(state), failed);
+  if (failed) {
     sc_pack_cstr(&v->events, "error");
     sc_pack_cstr(&v->events, v->error);
   }
