@@ -68,6 +68,9 @@ typedef struct sc_world_ops {
   void (*interrupt)(sc_world_t *w, sc_actor_t *actor);
   void (*submit)(sc_world_t *w, sc_work_t *work); /* to the I/O pool, in order of arrival */
   void (*pause)(sc_world_t *w, int64_t ms);       /* let that much time pass; not for actors */
+  /* Where a job's log goes, line by line from any thread, instead of to stderr and a file. NULL:
+   * the job opens its own. */
+  void (*log_line)(sc_world_t *w, const char *line);
   void (*destroy)(sc_world_t *w);
 } sc_world_ops_t;
 

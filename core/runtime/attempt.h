@@ -126,6 +126,7 @@ struct sc_task {
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
+  bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
   sc_error_t error;                 /* scratch */
 };
 

@@ -14,7 +14,17 @@ static int64_t log_clock(void *arg) {
   return sc_world_now_ms(arg);
 }
 
+static void log_to_world(void *arg, const char *line) {
+  sc_world_t *world = arg;
+  world->ops->log_line(world, line);
+}
+
 static int open_log(sc_job_t *job, sc_error_t *err) {
+  if (job->world->ops->log_line) {
+    job->log = sc_log_create(log_clock, job->world, SC_LOG_OFF);
+    sc_log_tap(job->log, log_to_world, job->world, SC_LOG_INFO);
+    return 0;
+  }
   job->log = sc_log_create(log_clock, job->world, job->options.log_level);
   char *path = job->options.log_file ? sc_strdup(job->options.log_file)
                : job->path           ? sc_path_join(job->path, "log")
