@@ -155,6 +155,8 @@ static void all_ready(sc_job_t *job) {
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
+  if (job->coordinating)
+    sc__view_ask_waiting(job);
 }
 
 /* A task of a job that was complete before asks to leave: nothing can wait for it. */
