@@ -9,7 +9,7 @@
  *   RESTARTING begins only when nothing of the old attempt runs any more and a decided checkpoint
  *   has been written (DESIGN section 6, "What is complete").
  *
- * Rooms: job_open (what sc_job_start does), job_actions (the coordinator's actions and file work, in
+ * Rooms: job_open (what sc_job_start does), job_back (what to go back to), job_actions (the coordinator's actions and file work, in
  * order, in the pool), job_view (what other threads see: one lock, an eventfd), job (the rest).
  *
  * Threads: functions below that say "any" may be called by any thread; the others belong to the
@@ -93,6 +93,7 @@ int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms);
 
 /* ---- coordinator's thread (engine.c) ---- */
 int64_t sc__job_step(sc_job_t *job);   /* due things; returns the next deadline, monotonic ns */
+bool sc__job_canceling(const sc_job_t *job);
 bool sc__job_gone(const sc_job_t *job);/* ended, and nothing of it runs */
 const char *sc__job_what_runs(sc_job_t *job); /* for a shutdown that hangs */
 

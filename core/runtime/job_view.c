@@ -99,8 +99,9 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
   sc__view_lock(job);
   v->state = state;
   v->restarts = sc_restart_count(job->restart);
-  begin_event(v, sc_job_state_name(state), v->error ? 1 : 0);
-  if (v->error) {
+  bool failed = v->error && (state == SC_JOB_RESTARTING || state == SC_JOB_FAILED);
+  begin_event(v, sc_job_state_name(state), failed);
+  if (failed) {
     sc_pack_cstr(&v->events, "error");
     sc_pack_cstr(&v->events, v->error);
   }
@@ -262,9 +263,9 @@ static void run_ask(sc_mail_t *mail, void *owner) {
   sc_job_t *job = m->job;
   if (may_wait(job)) {
     wait_to_ask(job, m->ticket);
-  } else if (!job->coordinator || !job->coordinating || !job->dir || job->all_finished) {
+  } else if (!job->coordinating || !job->path || job->all_finished) {
     sc_error_t err = SC_ERROR_INIT;
-    if (!job->options.dir) /* job->dir is closed when the job ends */
+    if (!job->path)
       sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
     else if (job->gone || sc_job_state_ended(job->state))
       sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
