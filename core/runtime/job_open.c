@@ -119,11 +119,24 @@ static int choose_path(sc_job_t *job, const char *path, sc_error_t *err) {
   return rc;
 }
 
+/* Its _metadata may have been renamed by a process that died before it synced the folder: what is
+ * committed outside on the strength of it must not outlive it. A folder of somebody else's, which
+ * may only be read, is not ours to make safe. */
+static int make_safe(sc_job_t *job, sc_error_t *err) {
+  int rc = job->world->storage->ops->sync_dir(job->world->storage, job->restore_dir, err);
+  if (rc != SC_EACCESS)
+    return rc;
+  sc_error_clear(err);
+  return 0;
+}
+
 static int choose(sc_job_t *job, sc_error_t *err) {
   const char *from = job->options.from;
   if (!from)
     return 0;
   int rc = strcmp(from, "latest") == 0 ? choose_latest(job, err) : choose_path(job, from, err);
+  if (rc >= 0 && job->restore)
+    rc = make_safe(job, err);
   if (rc < 0 || !job->restore)
     return rc;
   sc__job_log(job, SC_LOG_INFO, job->restore->id, NULL, "restoring from %s (attempt %" PRIu64 " of job %s)",
