@@ -415,7 +415,11 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
   return sc_chain_record(&t->chain, e->port, &item, &t->error);
 }
 
-static void superseded(sc_task_t *t, const sc_input_event_t *e) {
+/* An alignment was given up: for a newer barrier, which the coordinator hears of, or by its own mail,
+ * which it knows. */
+static void given_up(sc_task_t *t, const sc_input_event_t *e) {
+  if (!e->superseded_by)
+    return;
   sc_report_t *r = sc_report_new(t->attempt, SC_REPORT_SUPERSEDED, t->index);
   r->id = e->aborted;
   r->other = e->superseded_by;
@@ -439,7 +443,7 @@ static int read_input(sc_task_t *t) {
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e.watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e.idle); return 1;
     case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e.barrier, e.alignment_bytes); return 1;
-    case SC_INPUT_ABORTED: superseded(t, &e); return 1;
+    case SC_INPUT_ABORTED: given_up(t, &e); return 1;
     case SC_INPUT_END: begin_end(t); return 1;
     case SC_INPUT_CLOSED: t->closed = true; return 1;
   }
