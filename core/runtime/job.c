@@ -93,6 +93,7 @@ static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
       .world = job->world, .log = job->log, .graph = job->graph, .job_id = job->id,
       .job_dir = job->path ? job->path : "", .number = job->attempt_number, .n_slots = o->n_slots,
       .host = o->host, .checkpointing = o->checkpoint.interval_ms > 0, .all_finished = job->all_finished,
+      .synchronous = o->synchronous,
       .segment_size = o->segment_size, .exclusive_buffers = o->exclusive_buffers,
       .floating_buffers = o->floating_buffers, .buffer_timeout_ms = o->buffer_timeout_ms,
       .restore = job->plans, .restored_id = job->restore ? job->restore->id : 0,
@@ -151,6 +152,7 @@ static void all_ready(sc_job_t *job) {
                 sc__job_mono(job) - job->failed_at_ms, job->restore ? job->restore_dir : "the beginning");
     job->failed_at_ms = 0;
   }
+  sc_restart_running(job->restart, sc__job_mono(job));
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
@@ -165,6 +167,26 @@ static void leave_at_once(sc_job_t *job, uint32_t task) {
 
 /* ---- an attempt ends ---- */
 
+#define INTERRUPT_AFTER_MS 300 /* for functions that end by themselves, whatever they do */
+#define INTERRUPT_AGAIN_MS 50
+
+static void cancel_attempt(sc_job_t *job) {
+  if (!job->attempt)
+    return;
+  sc_attempt_cancel(job->attempt);
+  job->interrupt_at_ms = sc__job_mono(job) + INTERRUPT_AFTER_MS;
+}
+
+static int64_t interrupt_late_slots(sc_job_t *job, int64_t mono_ms) {
+  if (!job->interrupt_at_ms || !job->attempt)
+    return INT64_MAX;
+  if (mono_ms >= job->interrupt_at_ms) {
+    sc_attempt_interrupt(job->attempt);
+    job->interrupt_at_ms = mono_ms + INTERRUPT_AGAIN_MS;
+  }
+  return job->interrupt_at_ms;
+}
+
 static void stop_coordinating(sc_job_t *job, sc_reason_t reason, uint32_t task) {
   if (job->coordinating)
     sc_coordinator_stop(job->coordinator, sc__job_now(job), sc__job_mono(job), reason, task);
@@ -178,15 +200,20 @@ void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err) {
   sc__view_error(job, &job->failure);
   job->failed_at_ms = sc__job_mono(job);
   stop_coordinating(job, SC_REASON_TASK_FAILED, task);
-  if (job->attempt)
-    sc_attempt_cancel(job->attempt);
+  cancel_attempt(job);
+}
+
+/* Who failed, for the head of a log line; NULL where the text names it anyway. */
+static const char *failed_operator(const sc_job_t *job, const char *text) {
+  const char *name = job->failure.operator_name;
+  return name && !strstr(text, name) ? name : NULL;
 }
 
 static void log_end_by_failure(sc_job_t *job) {
   uint64_t last = sc_coordinator_latest(job->coordinator);
   char *text = sc_error_format(&job->failure);
   char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
-  sc__job_log(job, SC_LOG_ERROR, 0, job->failure.operator_name, "failed: %s", text);
+  sc__job_log(job, SC_LOG_ERROR, 0, failed_operator(job, text), "failed: %s", text);
   if (dir)
     sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
   else
@@ -214,7 +241,8 @@ static void end_job(sc_job_t *job, sc_job_state_t state) {
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
   if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
     return false;
-  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job));
+  double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
+  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);
   *delay_ms = d.delay_ms;
   return d.restart;
 }
@@ -228,7 +256,7 @@ static void decide(sc_job_t *job) {
     end_job(job, SC_JOB_FINISHED);
   } else if (may_restart(job, &delay)) {
     char *text = sc_error_format(&job->failure);
-    sc__job_log(job, SC_LOG_WARN, 0, job->failure.operator_name, "failed, restarts in %" PRId64 " ms: %s", delay, text);
+    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);
     free(text);
     job->restart_at_ms = sc__job_mono(job) + delay;
     sc__view_state(job, SC_JOB_RESTARTING);
@@ -330,10 +358,10 @@ static void splits_found(sc_job_t *job, sc_report_t *r) {
   deal_splits(job, r->task);
 }
 
-static void ask_split(sc_job_t *job, uint32_t task) {
+static void ask_split(sc_job_t *job, uint32_t task, bool more) {
   uint32_t subtask;
   uint32_t node = sc_graph_task(job->graph, task, &subtask)->nodes[0];
-  sc_enumerator_ask(job->enumerators[node], subtask);
+  sc_enumerator_ask(job->enumerators[node], subtask, more);
   deal_splits(job, node);
 }
 
@@ -356,6 +384,7 @@ static void released(sc_job_t *job) {
   sc__view_attempt(job, NULL);
   sc_attempt_destroy(job->attempt);
   job->attempt = NULL;
+  job->interrupt_at_ms = 0;
   if (!sc_coordinator_writing(job->coordinator))
     decide(job); /* else sc__job_step does, when it has been written */
 }
@@ -370,7 +399,7 @@ static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
     case SC_REPORT_ACK: acknowledged(job, r); break;
     case SC_REPORT_DECLINE: declined(job, r); break;
     case SC_REPORT_FAILED: sc__job_fail(job, r->task, &r->error); break;
-    case SC_REPORT_ASK_SPLIT: ask_split(job, r->task); break;
+    case SC_REPORT_ASK_SPLIT: ask_split(job, r->task, r->id != 0); break;
     case SC_REPORT_SPLITS: splits_found(job, r); break;
     case SC_REPORT_END_OF_DATA:
       job->ended[r->task] = true;
@@ -430,7 +459,7 @@ static void end_attempt_if_empty(sc_job_t *job) {
     return;
   stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
   sc__job_actions(job);
-  sc_attempt_cancel(job->attempt);
+  cancel_attempt(job);
 }
 
 int64_t sc__job_step(sc_job_t *job) {
@@ -452,9 +481,10 @@ int64_t sc__job_step(sc_job_t *job) {
     else
       deadline = job->restart_at_ms;
   }
-  int64_t tick = sc_coordinator_deadline(job->coordinator);
+  int64_t tick = sc_coordinator_deadline(job->coordinator), late = interrupt_late_slots(job, mono);
   deadline = tick < deadline ? tick : deadline;
-  return deadline == INT64_MAX ? SC_STEP_ON_WAKE : deadline * 1000000;
+  deadline = late < deadline ? late : deadline;
+  return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
 }
 
 bool sc__job_gone(const sc_job_t *job) {
@@ -468,9 +498,12 @@ bool sc__job_gone(const sc_job_t *job) {
 }
 
 const char *sc__job_what_runs(sc_job_t *job) {
-  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++)
-    if (!job->attempt->slots[i].down && job->attempt->slots[i].n_tasks)
-      return job->attempt->slots[i].tasks[0]->name;
+  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++) {
+    sc_slot_t *s = &job->attempt->slots[i];
+    const char *running = atomic_load(&s->running);
+    if (!atomic_load(&s->down) && (running || s->n_tasks))
+      return running ? running : s->tasks[0]->name;
+  }
   return "file work";
 }
 
@@ -496,8 +529,7 @@ static void run_cancel(sc_mail_t *mail, void *owner) {
     stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
     sc__view_state(job, SC_JOB_CANCELING);
     sc__job_actions(job);
-    if (job->attempt)
-      sc_attempt_cancel(job->attempt);
+    cancel_attempt(job);
   }
   drop_job_mail(mail);
 }

@@ -36,6 +36,7 @@ typedef struct sc_job_options {
   const char *dir;                /* checkpoint directory, or NULL: no checkpoints */
   sc_coordinator_config_t checkpoint;
   sc_externalized_t externalized;
+  bool synchronous;               /* snapshots are written while the task waits (SPEC D2's switch) */
   sc_restart_config_t restart;
   uint32_t n_slots;
   uint32_t segment_size, exclusive_buffers, floating_buffers;
@@ -80,7 +81,8 @@ uint64_t sc_job_checkpoint(sc_job_t *job);
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);
 void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out);      /* sc_attempt_metrics; of the last attempt */
-void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out); /* msgpack array of a collect's rows */
+/* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
+int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);
 /* An eventfd that is readable while events wait for sc_job_events. The job's. */

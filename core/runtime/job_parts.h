@@ -74,6 +74,7 @@ struct sc_job {
   bool all_finished;          /* restore is the last checkpoint of a finished run */
 
   bool canceling;
+  int64_t interrupt_at_ms;    /* monotonic: when to interrupt slots that do not end; 0: not now */
   sc_error_t failure;         /* what ended the attempt */
   int64_t restart_at_ms;      /* monotonic; 0: not waiting */
   int64_t failed_at_ms;       /* monotonic: for the recovery's log line */

@@ -9,6 +9,7 @@
 #include "../base/mem.h"
 #include "job_parts.h"
 
+#define HISTORY 10        /* checkpoints that are kept in detail */
 #define EVENTS_MAX 10000 /* kept for a user who never looks */
 
 const char *sc_job_state_name(sc_job_state_t s) {
@@ -22,7 +23,7 @@ void sc__view_init(sc_job_t *job) {
   pthread_mutex_init(&v->lock, NULL);
   v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  v->statistics = sc_statistics_create(0, job->graph->n_tasks);
+  v->statistics = sc_statistics_create(HISTORY, job->graph->n_tasks);
   v->rows_tail = &v->rows;
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
     const sc_chain_plan_t *c = &job->graph->chains[i];
@@ -109,7 +110,7 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
 
 void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   char *text = sc_error_format(err);
-  if (err->operator_name) {
+  if (err->operator_name && !strstr(text, err->operator_name)) { /* user errors begin with it */
     char *named = sc_format("%s [%s]", text, err->operator_name);
     free(text);
     text = named;
@@ -320,7 +321,16 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
   sc__view_unlock(job);
 }
 
-void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
+static bool is_collect(const sc_job_t *job, const char *uid) {
+  for (uint32_t i = 0; i < job->graph->n_nodes; i++)
+    if (strcmp(job->graph->nodes[i].uid, uid) == 0)
+      return job->graph->nodes[i].type->delivers;
+  return false;
+}
+
+int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
+  if (!is_collect(job, uid)) /* the graph does not change: no lock */
+    return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;
   sc__view_lock(job);
@@ -338,6 +348,7 @@ void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
   sc_pack_array(out, n);
   sc_buf_put_bytes(out, sc_buf_bytes(&rows));
   sc_buf_free(&rows);
+  return 0;
 }
 
 void sc_job_events(sc_job_t *job, sc_buf_t *out) {

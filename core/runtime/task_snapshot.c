@@ -131,7 +131,10 @@ static void run_work(sc_work_t *work) {
 static void submit(sc_task_t *t, snapshot_work_t *w) {
   t->works++;
   sc_attempt_ref(t->attempt);
-  sc_world_submit(t->attempt->config.world, &w->work);
+  if (t->attempt->config.synchronous) /* here and now, before another record */
+    w->work.run(&w->work);
+  else
+    sc_world_submit(t->attempt->config.world, &w->work);
 }
 
 void sc_task_submit_ready(sc_task_t *t) {
@@ -153,6 +156,8 @@ void sc_task_submit_ready(sc_task_t *t) {
 
 /* An abort of a newer checkpoint ends an older alignment, too: the coordinator hears of that. */
 static void abort_input(sc_task_t *t, uint64_t id) {
+  if (t->n_channels == 0)
+    return; /* a source: nobody would read what the input has to say of it */
   uint64_t aligning = sc_input_pending(t->input);
   sc_input_abort(t->input, id);
   if (!aligning || aligning >= id || sc_input_pending(t->input) == aligning)

@@ -71,6 +71,12 @@ void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash) {
     sc_table_remove(t, at, hash);
 }
 
+void sc_groups_fetch(const sc_groups_t *g, uint16_t group, uint32_t hash, sc_fetch_t what) {
+  const sc_table_t *t = *slot(g, group);
+  if (t)
+    sc_table_fetch(t, hash, what);
+}
+
 const sc_table_entry_t *sc_groups_map(const sc_groups_t *g, const sc_address_t *at, uint32_t hash) {
   return find(g, at, hash);
 }

@@ -91,6 +91,24 @@ sc_table_entry_t *sc_table_find(const sc_table_t *t, const sc_address_t *at, uin
   return l ? *l : NULL;
 }
 
+/* A small entry lies in one line of the cache or in two. */
+static void fetch_entry(const sc_table_entry_t *e) {
+  __builtin_prefetch(e);
+  __builtin_prefetch((const uint8_t *)e + offsetof(sc_table_entry_t, data) + 8);
+}
+
+void sc_table_fetch(const sc_table_t *t, uint32_t hash, sc_fetch_t what) {
+  if (!t->buckets)
+    return;
+  sc_table_entry_t *const *bucket = &t->buckets[hash & t->mask];
+  if (what == SC_FETCH_BUCKET)
+    __builtin_prefetch(bucket);
+  else if (*bucket && what == SC_FETCH_FIRST)
+    fetch_entry(*bucket);
+  else if (*bucket && (*bucket)->hash != hash && (*bucket)->next)
+    fetch_entry((*bucket)->next);
+}
+
 /* Move up to `n` old buckets to where they belong now. */
 static void move_buckets(sc_table_t *t, size_t n) {
   for (; t->old && n > 0; n--) {

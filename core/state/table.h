@@ -47,6 +47,11 @@ void sc_table_destroy(sc_table_t *t); /* NULL is fine */
 /* Hash of an address; computed once and handed to each table that is asked. */
 uint32_t sc_table_hash(const sc_address_t *at);
 sc_table_entry_t *sc_table_find(const sc_table_t *t, const sc_address_t *at, uint32_t hash);
+/* Bring nearer from memory what a find with that hash will look at, one step after another, each
+ * when the one before has had time to come: its bucket, the first entry there, and the second one
+ * where the first has another hash. */
+typedef enum { SC_FETCH_BUCKET, SC_FETCH_FIRST, SC_FETCH_SECOND } sc_fetch_t;
+void sc_table_fetch(const sc_table_t *t, uint32_t hash, sc_fetch_t what);
 /* Insert or replace a value; flags become 0. `value` may be the entry's own, whole, but not a part
  * of it. */
 sc_table_entry_t *sc_table_put(sc_table_t *t, const sc_address_t *at, uint32_t hash,

@@ -172,8 +172,9 @@ static int job_metrics(lua_State *L) {
 
 static int job_rows(lua_State *L) {
   sc_buf_t bytes = SC_BUF_INIT;
-  sc_job_rows(check(L), luaL_checkstring(L, 2), &bytes);
-  return push_value(L, &bytes);
+  sc_error_t err = SC_ERROR_INIT;
+  int rc = sc_job_rows(check(L), luaL_checkstring(L, 2), &bytes, &err);
+  return rc < 0 ? lsc_push_failure(L, rc, &err) : push_value(L, &bytes);
 }
 
 static int job_events(lua_State *L) {

@@ -2,7 +2,7 @@
  * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
- * null: what stands for nil inside containers. array(t): marks t as an array, returns it.
+ * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one), returns it.
  *
  * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
@@ -96,8 +96,12 @@ static int core_start(lua_State *L) {
 }
 
 static int core_array(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
+  if (lua_isnil(L, 1)) {
+    lua_newtable(L);
+    lua_replace(L, 1);
+  }
+  luaL_checktype(L, 1, LUA_TTABLE);
   lsc_array_metatable(L);
   lua_setmetatable(L, 1);
   return 1;

@@ -1,0 +1,324 @@
+#include "count_work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "../../core/base/mem.h"
+
+double sc_count_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double sc_count_cpu(void) {
+  struct rusage r;
+  getrusage(RUSAGE_SELF, &r);
+  return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+         (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-6;
+}
+
+static inline uint64_t mix(uint64_t x) {
+  uint64_t z = x + 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+typedef struct event { uint64_t key, amount; int64_t timestamp; } event_t;
+
+static inline event_t make_event(uint64_t i, const sc_count_work_t *w, double log_keys) {
+  uint64_t index;
+  if (w->zipf) {
+    double u = (double)(mix(i) >> 11) * 0x1p-53;
+    index = (uint64_t)exp(u * log_keys) - 1;
+    if (index > w->keys - 1)
+      index = w->keys - 1;
+  } else {
+    index = mix(i) % w->keys;
+  }
+  return (event_t){mix(index + 1), mix(i ^ 0xABCDEF) & 0xFFFF, (int64_t)(i / 1000)};
+}
+
+static inline void add(sc_count_sums_t *s, uint64_t key, uint64_t count, uint64_t amount) {
+  s->n++;
+  s->total += amount;
+  s->check += mix(key + count);
+}
+
+/* ---- without an engine ---- */
+
+sc_count_sums_t sc_count_plain(const sc_count_work_t *w) {
+  typedef struct cell { uint64_t key, count, sum; } cell_t;
+  uint64_t size = 2;
+  while (size < 2 * w->keys)
+    size *= 2;
+  cell_t *cells = sc_calloc(size, sizeof *cells);
+  double log_keys = log((double)w->keys + 1);
+  sc_count_sums_t sums = {0};
+  for (uint64_t i = 0; i < w->events; i++) {
+    event_t e = make_event(i, w, log_keys);
+    uint64_t at = e.key & (size - 1);
+    while (cells[at].count && cells[at].key != e.key)
+      at = (at + 1) & (size - 1);
+    cells[at].key = e.key;
+    cells[at].sum += e.amount;
+    add(&sums, e.key, ++cells[at].count, e.amount);
+  }
+  free(cells);
+  return sums;
+}
+
+/* ---- source: a split is [from, to) ---- */
+
+typedef struct source {
+  sc_operator_t op;
+  sc_count_work_t *work;
+  uint64_t at, end;     /* next event, and behind the last */
+  double log_keys;
+  bool no_more;
+  sc_buf_t key, value;  /* of the event that is out */
+} source_t;
+
+static int source_list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
+                              sc_buf_t *out, sc_error_t *err) {
+  const sc_count_work_t *w = data;
+  sc_pack_array(out, parallelism);
+  for (uint64_t k = 0; k < parallelism; k++) {
+    sc_pack_map(out, 2);
+    sc_pack_cstr(out, "at");
+    sc_pack_int(out, (int64_t)(w->events * k / parallelism));
+    sc_pack_cstr(out, "end");
+    sc_pack_int(out, (int64_t)(w->events * (k + 1) / parallelism));
+  }
+  return 0;
+}
+
+static int source_add_split(sc_operator_t *op, sc_bytes_t split, sc_error_t *err) {
+  source_t *s = (source_t *)op;
+  s->at = (uint64_t)sc_value_field_int(split, "at", 0);
+  s->end = (uint64_t)sc_value_field_int(split, "end", 0);
+  return 0;
+}
+
+static void source_no_more(sc_operator_t *op) { ((source_t *)op)->no_more = true; }
+
+static void note_begin(sc_count_work_t *w) {
+  pthread_mutex_lock(&w->lock);
+  if (!w->begun) {
+    w->begun = true;
+    w->begin_s = sc_count_now();
+    w->cpu_s = sc_count_cpu();
+  }
+  pthread_mutex_unlock(&w->lock);
+}
+
+static int source_poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
+  static const uint8_t zeros[256];
+  source_t *s = (source_t *)op;
+  if (s->at == s->end) {
+    if (s->no_more)
+      return SC_ENDED;
+    op->context->services->ask_split(op->context);
+    op->context->wake_at_ms = INT64_MAX;
+    return SC_IDLE;
+  }
+  if (s->log_keys == 0) {
+    s->log_keys = log((double)s->work->keys + 1);
+    note_begin(s->work);
+  }
+  event_t e = make_event(s->at++, s->work, s->log_keys);
+  sc_buf_clear(&s->key);
+  sc_pack_int(&s->key, (int64_t)e.key);
+  sc_buf_clear(&s->value);
+  sc_pack_array(&s->value, 2);
+  sc_pack_int(&s->value, (int64_t)e.amount);
+  sc_pack_str(&s->value, sc_bytes(zeros, s->work->pad));
+  *out = (sc_item_t){.has_timestamp = true, .timestamp = e.timestamp, .has_key = true,
+                     .key = sc_buf_bytes(&s->key), .bytes = sc_buf_bytes(&s->value)};
+  return SC_EMIT;
+}
+
+static int source_snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *parts,
+                           sc_error_t *err) {
+  source_t *s = (source_t *)op;
+  sc_buf_t item = SC_BUF_INIT;
+  sc_pack_map(&item, 2);
+  sc_pack_cstr(&item, "at");
+  sc_pack_int(&item, (int64_t)s->at);
+  sc_pack_cstr(&item, "end");
+  sc_pack_int(&item, (int64_t)s->end);
+  sc_parts_list(parts, "splits", SC_LIST_SPLIT, sc_buf_bytes(&item));
+  sc_buf_free(&item);
+  return 0;
+}
+
+static void source_destroy(sc_operator_t *op) {
+  source_t *s = (source_t *)op;
+  sc_buf_free(&s->key);
+  sc_buf_free(&s->value);
+  free(s);
+}
+
+static const sc_operator_ops_t source_ops = {
+    .poll = source_poll, .add_split = source_add_split, .no_more_splits = source_no_more,
+    .snapshot = source_snapshot, .destroy = source_destroy};
+
+static int source_create(void *data, sc_bytes_t options, sc_op_context_t *context,
+                         sc_operator_t **out, sc_error_t *err) {
+  source_t *s = sc_calloc(1, sizeof *s);
+  s->op = (sc_operator_t){&source_ops, context};
+  s->work = data;
+  *out = &s->op;
+  return 0;
+}
+
+const sc_operator_type_t sc_count_source_type = {
+    .kind = "count_source", .is_source = true, .replayable = true, .exactly_once = true,
+    .create = source_create, .list_splits = source_list_splits, .in_pool = true};
+
+/* ---- counter: emits [key, count, amount] ---- */
+
+typedef struct counter {
+  sc_operator_t op;
+  sc_count_work_t *work;
+  int state;
+  bool has_item;
+  sc_buf_t value, out;
+} counter_t;
+
+static bool next_int(sc_cursor_t *c, uint64_t *v) {
+  sc_token_t t;
+  if (sc_cursor_next(c, &t) != 1 || t.type != SC_INT)
+    return false;
+  *v = (uint64_t)t.i;
+  return true;
+}
+
+static bool open_array(sc_cursor_t *c) {
+  sc_token_t t;
+  return sc_cursor_next(c, &t) == 1 && t.type == SC_ARRAY;
+}
+
+static int counter_open(sc_operator_t *op, sc_error_t *err) {
+  counter_t *k = (counter_t *)op;
+  k->state = sc_keyed_declare(op->context->keyed,
+                              &(sc_state_descriptor_t){"counter", SC_STATE_VALUE}, err);
+  return k->state < 0 ? k->state : 0;
+}
+
+static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+  counter_t *k = (counter_t *)op;
+  const sc_op_context_t *context = op->context;
+  uint64_t key, amount, count = 0, sum = 0;
+  sc_cursor_t c = sc_cursor(item->bytes), key_cursor = sc_cursor(context->key);
+  if (!open_array(&c) || !next_int(&c, &amount) || !next_int(&key_cursor, &key))
+    return sc_fail(err, SC_ECORRUPT, "an event is damaged");
+  sc_address_t at = {.state = k->state, .group = context->key_group, .key = context->key};
+  sc_bytes_t held;
+  int rc = sc_keyed_get(context->keyed, &at, &held, err);
+  if (rc > 0) {
+    sc_cursor_t h = sc_cursor(held);
+    if (!open_array(&h) || !next_int(&h, &count) || !next_int(&h, &sum))
+      return sc_fail(err, SC_ECORRUPT, "a counter is damaged");
+  }
+  count++;
+  sum += amount;
+  sc_buf_clear(&k->value);
+  sc_pack_array(&k->value, 2);
+  sc_pack_int(&k->value, (int64_t)count);
+  sc_pack_int(&k->value, (int64_t)sum);
+  if (rc >= 0)
+    rc = sc_keyed_put(context->keyed, &at, sc_buf_bytes(&k->value), err);
+  sc_buf_clear(&k->out);
+  sc_pack_array(&k->out, 3);
+  sc_buf_put_bytes(&k->out, context->key);
+  sc_pack_int(&k->out, (int64_t)count);
+  sc_pack_int(&k->out, (int64_t)amount);
+  k->has_item = true;
+  return rc < 0 ? rc : 0;
+}
+
+static int counter_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
+  counter_t *k = (counter_t *)op;
+  if (!k->has_item)
+    return SC_DONE;
+  k->has_item = false;
+  *out = (sc_item_t){.bytes = sc_buf_bytes(&k->out)};
+  return SC_EMIT;
+}
+
+static void counter_destroy(sc_operator_t *op) {
+  counter_t *k = (counter_t *)op;
+  uint64_t entries = 0, bytes = 0;
+  op->context->keyed->ops->usage(op->context->keyed, &entries, &bytes);
+  pthread_mutex_lock(&k->work->lock);
+  k->work->usage_entries += entries;
+  k->work->usage_bytes += bytes;
+  pthread_mutex_unlock(&k->work->lock);
+  sc_buf_free(&k->value);
+  sc_buf_free(&k->out);
+  free(k);
+}
+
+static const sc_operator_ops_t counter_ops = {
+    .open = counter_open, .begin = counter_begin, .step = counter_step, .destroy = counter_destroy};
+
+static int counter_create(void *data, sc_bytes_t options, sc_op_context_t *context,
+                          sc_operator_t **out, sc_error_t *err) {
+  counter_t *k = sc_calloc(1, sizeof *k);
+  k->op = (sc_operator_t){&counter_ops, context};
+  k->work = data;
+  *out = &k->op;
+  return 0;
+}
+
+const sc_operator_type_t sc_count_type = {
+    .kind = "count", .replayable = true, .exactly_once = true, .create = counter_create};
+
+/* ---- sink ---- */
+
+typedef struct sink {
+  sc_operator_t op;
+  sc_count_work_t *work;
+  sc_count_sums_t sums;
+} sink_t;
+
+static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+  sink_t *s = (sink_t *)op;
+  uint64_t key, count, amount;
+  sc_cursor_t c = sc_cursor(item->bytes);
+  if (!open_array(&c) || !next_int(&c, &key) || !next_int(&c, &count) || !next_int(&c, &amount))
+    return sc_fail(err, SC_ECORRUPT, "a count is damaged");
+  add(&s->sums, key, count, amount);
+  return 0;
+}
+
+static int sink_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) { return SC_DONE; }
+
+static void sink_destroy(sc_operator_t *op) {
+  sink_t *s = (sink_t *)op;
+  pthread_mutex_lock(&s->work->lock);
+  s->work->sums.n += s->sums.n;
+  s->work->sums.total += s->sums.total;
+  s->work->sums.check += s->sums.check;
+  pthread_mutex_unlock(&s->work->lock);
+  free(s);
+}
+
+static const sc_operator_ops_t sink_ops = {
+    .begin = sink_begin, .step = sink_step, .destroy = sink_destroy};
+
+static int sink_create(void *data, sc_bytes_t options, sc_op_context_t *context,
+                       sc_operator_t **out, sc_error_t *err) {
+  sink_t *s = sc_calloc(1, sizeof *s);
+  s->op = (sc_operator_t){&sink_ops, context};
+  s->work = data;
+  *out = &s->op;
+  return 0;
+}
+
+const sc_operator_type_t sc_count_sink_type = {
+    .kind = "count_sink", .replayable = true, .exactly_once = true, .create = sink_create};
