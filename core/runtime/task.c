@@ -576,7 +576,7 @@ bool sc_task_idle(sc_task_t *t) {
   return rc > 0;
 }
 
-int64_t sc_task_deadline_ms(const sc_task_t *t) {
+int64_t sc_task_deadline_ms(sc_task_t *t) {
   /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
   if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;
