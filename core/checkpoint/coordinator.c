@@ -185,6 +185,9 @@ static void publish(sc_coordinator_t *c, sc_pending_t *p) {
     sc_roster_keep_final(&c->roster, i, p->snapshots[i]);
     p->snapshots[i] = NULL;
   }
+  /* All is held: a periodic one that begins while the tasks leave could only be aborted. */
+  if (c->roster.n_unended == 0 && !sc_roster_wants_final(&c->roster))
+    sc_schedule_stop(&c->schedule);
 }
 
 /* A younger checkpoint that was planned while p was pending lists, of a task that had left, what

@@ -261,7 +261,9 @@ static void wait_to_ask(sc_job_t *job, uint64_t ticket) {
 static void run_ask(sc_mail_t *mail, void *owner) {
   ask_mail_t *m = (ask_mail_t *)mail;
   sc_job_t *job = m->job;
-  if (!job->coordinating || !job->path || job->all_finished) {
+  if (may_wait(job)) {
+    wait_to_ask(job, m->ticket);
+  } else if (!job->coordinating || !job->path || job->all_finished) {
     sc_error_t err = SC_ERROR_INIT;
     if (!job->path)
       sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");

@@ -620,7 +620,16 @@ describe("coordinator: end of input", function()
       assert.equal(id + 1, find(job:at(id * 1000), "trigger").id)
     end
     assert.is_true(find(job:complete(5, "ended"), "complete").final)
-    assert.equal(60000, probe.coordinator_deadline(job.c))
+    assert.is_true(probe.coordinator_deadline(job.c) > 2 ^ 62, "nothing is planned after the final one")
+  end)
+
+  it("296. is followed by no periodic one while the tasks leave", function()
+    local job = Job.new { interval = 1000 }
+    job:start()
+    end_all(job)
+    assert.is_true(find(job:complete(1, "ended"), "complete").final)
+    assert.equal("", list(job:at(5000)))
+    for task = 0, 2 do assert.equal("finished 0", list(job:event("finish_request", task))) end
   end)
 
   it("299. different end times", function()
