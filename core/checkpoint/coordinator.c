@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "failures.h"
 #include "ids.h"
 #include "outbox.h"
@@ -460,6 +461,8 @@ void sc_coordinator_ack(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, ui
                         sc_task_snapshot_t *snap) {
   enter(c, now_ms, mono_ms);
   sc_pending_t *p = find(c, id);
+  if (SC_PLANTED(OLD_ACK) && !p)
+    p = find_state(c, SC_PENDING_PENDING);
   sc_ack_t got = p ? sc_pending_ack(p, snap) : SC_ACK_UNKNOWN;
   /* What a task acknowledges twice, or to a checkpoint that is complete, may be the very files
    * that the checkpoint lists: they go with it. */

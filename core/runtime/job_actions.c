@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 /* ---- file work ---- */
@@ -178,7 +179,8 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
   out->state.watermark = s->watermark;
   out->state.forwarded = s->forwarded;
   out->state.idle = s->idle;
-  for (uint32_t i = 0; i < s->n_handles; i++) {
+  bool dropped = SC_PLANTED(FINISHED_DROPPED) && snap->checkpoint != id;
+  for (uint32_t i = 0; i < s->n_handles && !dropped; i++) {
     sc_handle_t *h = sc_operator_snapshot_add(&out->state, s->handles[i].kind);
     sc_handle_fini(h);
     sc_handle_copy(h, &s->handles[i]);
