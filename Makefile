@@ -91,10 +91,15 @@ $(B)/spec/support/%.o: spec/support/%.c $(B)/flags
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
-BENCH     = $(B)/bench/count
+BENCH     = $(B)/bench/count $(B)/bench/hop
 BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
@@ -104,7 +109,22 @@ $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
+# The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
+SEEDS   ?= 300
+FIRST   ?= 1
+SIM     = $(B)/sim
+SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
+
+$(SIM): $(CORE_OBJ) $(SIM_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=pthread_mutex_lock -o $@ $^ $(LIBS)
+
+$(B)/spec/sim/%.o: spec/sim/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(SIM_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
 
 deps:                            ## install what building, running and testing need, or name it
 	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run test lint
@@ -124,9 +144,11 @@ demo: deps-run                   ## the main job, killed twice and restarted; LO
 	@+$(SUBMAKE) build
 	@$(LUA) examples/demo.lua $(LOG)
 
+# FLOOR names the folder of the peers' plain programs, where they are.
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
 	@+$(SUBMAKE) build probe $(BENCH)
-	@set -e; for bench in spec/bench/*.lua; do echo "== $$bench"; $(LUA) $$bench; done
+	@for script in codec lua_path count checkpoints process visits; do echo "== $$script"; \
+	  BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
 
 SANITIZE_asan = -fsanitize=address,undefined
 SANITIZE_tsan = -fsanitize=thread
@@ -140,6 +162,15 @@ asan: deps-test                  ## the specs under AddressSanitizer and UBSan; 
 tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... runs a part
 	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
+
+sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
+	@+$(SUBMAKE) $(SIM)
+	@$(SIM) --seeds $(SEEDS) --first $(FIRST)
+
+# Not a part of `make test`: it takes minutes.
+kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES
+	@+$(SUBMAKE) build
+	@$(LUA) spec/e2e/kill.lua "$(KILLS)" "$(SEED)" "$(LINES)"
 
 lint:                            ## luacheck, the house rules (spec/support/tidy.lua), the rockspec
 	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run lint
@@ -166,5 +197,5 @@ help:                            ## this list
 
 FORCE:
 
-.PHONY: build probe deps deps-run deps-test test demo bench asan tsan lint format install clean help \
+.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim kill lint format install clean help \
         FORCE

@@ -1,10 +1,11 @@
 -- make_log: an access log like those of real web servers, for examples and tests.
 --
--- Visitors come, look at some pages and leave; some come again. As on a real server a line is written
--- when its request ends, but carries the time when it began: so lines are out of order, by less than a
--- minute. About one line in 3,000 is damaged. The same seed and size make the same file, byte by byte.
+-- Visitors come, look at some pages and leave; some come again. As on a real server a line is
+-- written when its request ends, but carries the time when it began: so lines are out of order, by
+-- less than a minute. About one line in 3,000 is damaged. The same seed and size make the same
+-- file, byte by byte.
 --
---   lua5.4 examples/make_log.lua FILE [LINES] [SEED]          (100000 lines, seed 1; FILE - is stdout)
+--   lua5.4 examples/make_log.lua FILE [LINES] [SEED]     (100000 lines, seed 1; FILE - is stdout)
 
 local usage = "usage: lua5.4 examples/make_log.lua FILE [LINES] [SEED]"
 local PATH = arg[1] or error(usage, 0)
@@ -12,8 +13,8 @@ local LINES = math.tointeger(tonumber(arg[2] or 100000)) or error(usage, 0)
 local SEED = math.tointeger(tonumber(arg[3] or 1)) or error(usage, 0)
 
 local START = 1767225600          -- 2026-01-01 00:00:00 UTC
-local HITS_A_SECOND = 15
-local ONLINE = 300                -- visitors at any time: each clicks about every 20 seconds
+local HITS_A_SECOND = 5
+local ONLINE = 100                -- visitors at any time: each clicks about every 20 seconds
 local SLOWEST = 55                -- seconds that the slowest request takes
 
 local PAGES = {
@@ -25,7 +26,7 @@ local PAGES = {
   "/images/header.jpg", "/images/photos/0817.jpg", "/feed.xml", "/api/v1/items?limit=20", "/old/page.php",
 }
 local AGENTS = {
-  "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0 Safari/537.36",
+  "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0",
   "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
   "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 Version/18.1 Safari/605.1.15",
   "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) Version/18.1 Mobile/15E148 Safari/604.1",

@@ -1,10 +1,10 @@
 -- visits: who came to a web server, when, and for how long.
 --
 -- Reads an access log (combined format) and writes one line of JSON for each visit: the client, its
--- first and last hit (ms since 1970), hits, bytes. A visit ends after 30 minutes without a hit, by the
--- times in the log, which may be out of order by up to a minute. Kill it whenever you like, start it
--- again, with more tasks or fewer: each visit is written exactly once. Lines that are no hits go to
--- OUT/bad, with their file and number.
+-- first and last hit (ms since 1970), hits, bytes. A visit ends after 30 minutes without a hit, by
+-- the times in the log, which may be out of order by up to a minute. Kill it whenever you like and
+-- start it again, with more tasks or fewer: each visit is written exactly once. Lines that are no
+-- hits go to OUT/bad, with their file and number.
 
 local sc = require "streamckpt"
 local uv = require "luv"
@@ -58,7 +58,7 @@ local hits = env:from_file(LOG, { position = true }):uid("log")
 
 hits:side("bad"):to_file(OUT .. "/bad"):uid("bad")
 
-hits:watermarks { timestamp = "ts", out_of_orderness = "1min" }
+hits:watermarks { timestamp = "ts", out_of_orderness = "1min", uid = "time" }
   :key_by("ip")
   :process { uid = "visits",
     state = { open = sc.value() },                 -- the visits of this client that may still grow
@@ -80,7 +80,8 @@ hits:watermarks { timestamp = "ts", out_of_orderness = "1min" }
       local open = {}
       for _, v in ipairs(ctx.state.open:get() or {}) do
         if v.last + GAP <= now then
-          ctx:emit { client = ctx.key, first = v.first, last = v.last, hits = v.hits, bytes = v.bytes }
+          v.client = ctx.key
+          ctx:emit(v)
         else
           open[#open + 1] = v
         end

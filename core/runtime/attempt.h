@@ -126,6 +126,7 @@ struct sc_task {
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
+  bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
   sc_error_t error;                 /* scratch */
 };
 
@@ -194,7 +195,7 @@ void sc_report_free(sc_report_t *r);
 bool sc_task_step(sc_task_t *t);
 /* The slot has nothing to do: let out what is held back, flush. True if something began. */
 bool sc_task_idle(sc_task_t *t);
-int64_t sc_task_deadline_ms(const sc_task_t *t); /* wall clock; INT64_MAX */
+int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
 void sc_task_start(sc_task_t *t);   /* slot: create the operators, read state */
 void sc_task_fail(sc_task_t *t, sc_error_t *err);
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */

@@ -64,6 +64,7 @@ struct sc_chain {
   uint32_t n_outputs;
   struct sc_frame *frames;
   uint32_t depth;
+  bool pushed;               /* a buffer was since room was last seen on every output: ask again */
   sc_buf_t value, key, part; /* scratch for encoding */
   void *task;                /* owner, for services */
 };
@@ -76,7 +77,10 @@ void sc_chain_fini(sc_chain_t *c); /* destroys the operators */
 void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o, const sc_edge_t *e);
 
 static inline bool sc_chain_idle(const sc_chain_t *c) { return c->depth == 0; }
-bool sc_chain_has_room(const sc_chain_t *c);
+/* Has every exchange room? Asked anew only after a buffer was pushed, and as long as the answer is
+ * no. What others do to the room in between (a sibling that borrows) is overdraft of a buffer. */
+bool sc__chain_ask_room(sc_chain_t *c);
+static inline bool sc_chain_has_room(sc_chain_t *c) { return !c->pushed || sc__chain_ask_room(c); }
 /* Only while idle: begin something. Then sc_chain_run. */
 int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_error_t *err);
 void sc_chain_watermark(sc_chain_t *c, int64_t watermark);

@@ -67,7 +67,6 @@ void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const
 /* ---- an attempt begins ---- */
 
 static void post_report(void *arg, sc_report_t *r);
-static void decide(sc_job_t *job);
 
 static int make_enumerators(sc_job_t *job, sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
@@ -100,7 +99,7 @@ static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
       .restored_dir = job->restore_dir, .post = post_report, .post_arg = job};
 }
 
-static void begin_attempt(sc_job_t *job) {
+void sc__job_begin_attempt(sc_job_t *job) {
   sc_error_t err = SC_ERROR_INIT;
   job->n_ready = job->n_finished = 0;
   memset(job->ended, 0, job->graph->n_tasks * sizeof *job->ended);
@@ -119,7 +118,7 @@ static void begin_attempt(sc_job_t *job) {
   if (rc < 0)
     sc__job_fail(job, UINT32_MAX, &err);
   if (!job->attempt)
-    decide(job); /* otherwise its release does */
+    sc__job_decide(job, true); /* otherwise its release does */
   for (uint32_t i = 0; rc >= 0 && i < job->graph->n_nodes; i++)
     if (job->enumerators[i] && sc_enumerator_finding(job->enumerators[i]))
       sc_attempt_list_splits(job->attempt, i);
@@ -156,6 +155,8 @@ static void all_ready(sc_job_t *job) {
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
+  if (job->coordinating)
+    sc__view_ask_waiting(job);
 }
 
 /* A task of a job that was complete before asks to leave: nothing can wait for it. */
@@ -199,6 +200,9 @@ void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err) {
   sc_error_move(&job->failure, err);
   sc__view_error(job, &job->failure);
   job->failed_at_ms = sc__job_mono(job);
+  /* Before all were ready it was restoring: what it restored from may be what is wrong. */
+  job->suspect = job->restore && job->state == SC_JOB_STARTING &&
+                 (job->failure.code == SC_ECORRUPT || job->failure.code == SC_ENOTFOUND);
   stop_coordinating(job, SC_REASON_TASK_FAILED, task);
   cancel_attempt(job);
 }
@@ -209,31 +213,60 @@ static const char *failed_operator(const sc_job_t *job, const char *text) {
   return name && !strstr(text, name) ? name : NULL;
 }
 
+/* ---- the job ends ---- */
+
+/* All of them, as many as can be; the first failure is told. */
+static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
+  sc_job_scan_t *scan;
+  int rc = sc_job_scan(job->world->storage, job->path, SC_LOOK_METADATA, &scan, err);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 0; i < scan->n; i++) {
+    int one = sc_job_dir_delete(job->dir, scan->list[i].id, rc < 0 ? NULL : err);
+    rc = rc < 0 ? rc : one;
+  }
+  sc_job_scan_destroy(scan);
+  return rc;
+}
+
+static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
+  if (rc < 0)
+    sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s", err->message);
+}
+
+/* Where the options keep nothing after such an end (reference 3.2). */
+static bool drops_checkpoints(const sc_job_t *job, sc_job_state_t end) {
+  sc_externalized_t keep = job->options.externalized;
+  return job->dir && (keep == SC_EXTERNALIZED_NONE ||
+                      (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && end == SC_JOB_CANCELED));
+}
+
 static void log_end_by_failure(sc_job_t *job) {
   uint64_t last = sc_coordinator_latest(job->coordinator);
   char *text = sc_error_format(&job->failure);
   char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
   sc__job_log(job, SC_LOG_ERROR, 0, failed_operator(job, text), "failed: %s", text);
-  if (dir)
+  if (drops_checkpoints(job, SC_JOB_FAILED))
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "its checkpoints are deleted, as checkpoint.externalized asks for");
+  else if (dir)
     sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
+  else if (job->restore)
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed since it began from %s; continue with "
+                "env:execute { from = \"%s\" }", job->restore_dir, job->restore_dir);
   else
     sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed: start it again from the beginning");
   free(dir);
   free(text);
 }
 
-static void drop_all_checkpoints(sc_job_t *job);
-
 static void end_job(sc_job_t *job, sc_job_state_t state) {
   if (state == SC_JOB_FAILED)
     log_end_by_failure(job);
   else
     sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s", sc_job_state_name(state));
-  sc_externalized_t keep = job->options.externalized;
   job->state = state;
-  if (job->dir && (keep == SC_EXTERNALIZED_NONE ||
-                   (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && state == SC_JOB_CANCELED)))
-    drop_all_checkpoints(job);
+  if (drops_checkpoints(job, state))
+    sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
   job->gone = true; /* once the file work is done, see sc__job_gone */
 }
 
@@ -247,14 +280,16 @@ static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
   return d.restart;
 }
 
-/* Nothing of the attempt runs, nothing decided is being written: what now? */
-static void decide(sc_job_t *job) {
+void sc__job_decide(sc_job_t *job, bool again) {
   int64_t delay = 0;
   if (job->canceling) {
     end_job(job, SC_JOB_CANCELED);
   } else if (!job->failure.code) {
     end_job(job, SC_JOB_FINISHED);
-  } else if (may_restart(job, &delay)) {
+  } else if (again && job->suspect) { /* no strategy helps against damage: look for it at once */
+    sc__view_state(job, SC_JOB_RESTARTING);
+    sc__job_reopen(job);
+  } else if (again && may_restart(job, &delay)) {
     char *text = sc_error_format(&job->failure);
     sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);
     free(text);
@@ -263,81 +298,6 @@ static void decide(sc_job_t *job) {
   } else {
     end_job(job, SC_JOB_FAILED);
   }
-}
-
-/* ---- going back ---- */
-
-typedef struct reopen_arg { uint64_t id, attempt; sc_metadata_t *metadata; char *dir; } reopen_arg_t;
-
-static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
-  reopen_arg_t *r = arg;
-  int rc = job->dir ? sc_job_dir_next_attempt(job->dir, &r->attempt, err) : 0;
-  if (rc >= 0 && r->id) {
-    r->dir = sc_job_dir_checkpoint(job->dir, r->id);
-    rc = sc_metadata_read(job->world->storage, r->dir, &r->metadata, err);
-    if (rc >= 0)
-      rc = sc_metadata_verify(job->world->storage, r->dir, sc_job_dir_path(job->dir), r->metadata, false, err);
-  }
-  /* job->restore does not change while the job reopens. */
-  return rc < 0 ? rc : sc__job_prepare(job, r->metadata ? r->metadata : job->restore, err);
-}
-
-static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
-  reopen_arg_t *r = arg;
-  job->reopening = false;
-  job->attempt_number = r->attempt;
-  if (rc >= 0 && r->metadata) {
-    sc__job_drop_plans(job);
-    sc_metadata_destroy(job->restore);
-    free(job->restore_dir);
-    job->restore = r->metadata;
-    job->restore_dir = r->dir;
-    r->metadata = NULL;
-    r->dir = NULL;
-    rc = sc__job_plan(job, err);
-  }
-  if (rc >= 0 && !job->canceling) {
-    sc__view_rewind(job, job->restore ? job->restore->id : 0);
-    begin_attempt(job);
-  } else if (!job->canceling) { /* what it must go back to cannot be read: safe is to stop */
-    sc_error_move(&job->failure, err);
-    sc__view_error(job, &job->failure);
-    end_job(job, SC_JOB_FAILED);
-  }
-  sc_metadata_destroy(r->metadata);
-  free(r->dir);
-  free(r);
-}
-
-static void reopen(sc_job_t *job) {
-  job->restart_at_ms = 0;
-  job->reopening = true;
-  reopen_arg_t *r = sc_calloc(1, sizeof *r);
-  uint64_t latest = sc_coordinator_latest(job->coordinator);
-  /* What it began from stays the point to go back to until a checkpoint of its own completes. */
-  r->id = latest == job->restored_latest ? 0 : latest;
-  job->restored_latest = latest;
-  r->attempt = job->attempt_number + 1;
-  sc__job_file_work(job, run_reopen, done_reopen, r);
-}
-
-static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
-  sc_job_scan_t *scan;
-  int rc = sc_job_scan(job->world->storage, job->path, false, &scan, err);
-  for (uint32_t i = 0; rc >= 0 && i < scan->n; i++)
-    rc = sc_job_dir_delete(job->dir, scan->list[i].id, err);
-  if (rc >= 0)
-    sc_job_scan_destroy(scan);
-  return rc;
-}
-
-static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
-  if (rc < 0)
-    sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s", err->message);
-}
-
-static void drop_all_checkpoints(sc_job_t *job) {
-  sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
 }
 
 /* ---- reports ---- */
@@ -386,7 +346,7 @@ static void released(sc_job_t *job) {
   job->attempt = NULL;
   job->interrupt_at_ms = 0;
   if (!sc_coordinator_writing(job->coordinator))
-    decide(job); /* else sc__job_step does, when it has been written */
+    sc__job_decide(job, true); /* else sc__job_step does, when it has been written */
 }
 
 static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
@@ -430,11 +390,6 @@ static void run_report(sc_mail_t *mail, void *owner) {
   if (job->attempt && job->attempt_number == r->attempt) {
     of_this_attempt(job, r);
     sc__job_actions(job);
-    if (job->attempt && job->n_finished == job->graph->n_tasks) {
-      stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
-      sc__job_actions(job);
-      cancel_attempt(job);
-    }
   }
   sc_report_free(r);
   sc_job_unref(job);
@@ -457,21 +412,32 @@ static void post_report(void *arg, sc_report_t *r) {
 
 /* ---- steps and mail ---- */
 
+/* Every task has left: the attempt is over. Looked at in each step, since the last task may be let
+ * go by whatever moves the coordinator: a report, file work that is done, a tick. */
+static void end_attempt_if_empty(sc_job_t *job) {
+  if (!job->attempt || job->n_finished < job->graph->n_tasks || atomic_load(&job->attempt->canceled))
+    return;
+  stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
+  sc__job_actions(job);
+  cancel_attempt(job);
+}
+
 int64_t sc__job_step(sc_job_t *job) {
   if (job->gone || !job->coordinator)
     return SC_STEP_ON_WAKE;
   int64_t mono = sc__job_mono(job), deadline = INT64_MAX;
   sc_coordinator_tick(job->coordinator, sc__job_now(job), mono);
   sc__job_actions(job);
+  end_attempt_if_empty(job);
   bool ending = job->failure.code || job->canceling || !job->coordinating;
   if (!job->attempt && !job->reopening && !job->restart_at_ms && ending && job->state != SC_JOB_STARTING &&
       !sc_coordinator_writing(job->coordinator))
-    decide(job);
+    sc__job_decide(job, true);
   if (job->gone)
     return SC_STEP_ON_WAKE;
   if (job->restart_at_ms) {
     if (mono >= job->restart_at_ms)
-      reopen(job);
+      sc__job_reopen(job);
     else
       deadline = job->restart_at_ms;
   }
@@ -479,6 +445,10 @@ int64_t sc__job_step(sc_job_t *job) {
   deadline = tick < deadline ? tick : deadline;
   deadline = late < deadline ? late : deadline;
   return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
+}
+
+bool sc__job_canceling(const sc_job_t *job) {
+  return job->canceling || job->gone;
 }
 
 bool sc__job_gone(const sc_job_t *job) {
@@ -536,7 +506,7 @@ static void run_start(sc_mail_t *mail, void *owner) {
   sc_job_t *job = ((job_mail_t *)mail)->job;
   sc_job_ref(job); /* the engine's */
   sc__engine_add(owner, job);
-  begin_attempt(job);
+  sc__job_begin_attempt(job);
   sc__job_actions(job);
   drop_job_mail(mail);
 }

@@ -11,7 +11,8 @@
  *
  * An item's value is bytes (msgpack) or an opaque value of the emitter with `encode` and `field`:
  * core carries Lua tables without knowing them. Opaque values, and bytes of an item, are borrowed
- * until the emitter's next step; the receiver takes what it needs in begin.
+ * until the emitter's next step; the receiver takes what it needs in begin. One that may change an
+ * opaque value takes a copy where the item is `shared`: others see the value, too.
  *
  * Order of calls: create, [restore], open, then any of begin.../step, poll, snapshot, complete,
  * aborted; last destroy (always, also after a failed open).
@@ -45,6 +46,7 @@ typedef struct sc_item {
   bool is_watermark;          /* `timestamp` is a watermark; no value */
   bool is_status, idle;       /* stream status; no value */
   bool has_timestamp, has_key;
+  bool shared;                /* another receiver gets the opaque value, or its emitter keeps it */
   int64_t timestamp;          /* ms */
   uint16_t key_group;         /* with has_key: key bytes and their group at the receiver */
   sc_bytes_t key;             /* an emitter may leave key_group 0: the driver computes it */

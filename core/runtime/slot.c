@@ -50,6 +50,10 @@ static void give_split(sc_task_t *t, bool no_more, sc_bytes_t split) {
 /* What stands behind a trigger is looked at only after that checkpoint's start (DESIGN, "Mail"): a
  * split, since the enumerator's part no longer holds it, and the next trigger, since a split before
  * it belongs to this reader's part. */
+static bool must_wait(const sc_task_t *t) {
+  return t->trigger.id || t->deferred; /* its turn has not come, or that of what came before */
+}
+
 static sc_deferred_t *defer(sc_task_t *t) {
   sc_deferred_t *d = sc_calloc(1, sizeof *d);
   *t->deferred_tail = d;
@@ -67,7 +71,7 @@ static void drop_deferred(sc_task_t *t, sc_deferred_t **at) {
 }
 
 static void split_arrived(sc_task_t *t, bool no_more, sc_buf_t *split) {
-  if (t->trigger.id == 0) {
+  if (!must_wait(t)) {
     give_split(t, no_more, sc_buf_bytes(split));
     return;
   }
@@ -80,7 +84,7 @@ static void split_arrived(sc_task_t *t, bool no_more, sc_buf_t *split) {
 static void trigger_arrived(sc_task_t *t, const sc_barrier_t *b) {
   if (t->n_channels)
     sc_input_trigger(t->input, b);
-  else if (t->trigger.id == 0)
+  else if (!must_wait(t))
     t->trigger = *b;
   else
     defer(t)->trigger = *b;

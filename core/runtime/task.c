@@ -411,6 +411,14 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
   return sc_chain_record(&t->chain, e->port, &item, &t->error);
 }
 
+/* Most of what a record with state costs is waiting for memory: tell the window what comes next. */
+static void expect_keys(sc_task_t *t) {
+  uint16_t group;
+  sc_bytes_t key;
+  while (sc_input_ahead(t->input, &group, &key))
+    t->keyed->ops->expect(t->keyed, group, key);
+}
+
 static void superseded(sc_task_t *t, const sc_input_event_t *e) {
   sc_report_t *r = sc_report_new(t->attempt, SC_REPORT_SUPERSEDED, t->index);
   r->id = e->aborted;
@@ -431,7 +439,11 @@ static int read_input(sc_task_t *t) {
   }
   switch (e.kind) {
     case SC_INPUT_NONE: return 0;
-    case SC_INPUT_RECORD: rc = take_record(t, &e); return rc < 0 ? rc : 1;
+    case SC_INPUT_RECORD:
+      if (t->keyed)
+        expect_keys(t);
+      rc = take_record(t, &e);
+      return rc < 0 ? rc : 1;
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e.watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e.idle); return 1;
     case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e.barrier, e.alignment_bytes); return 1;
@@ -494,8 +506,10 @@ static int step_once(sc_task_t *t) {
     sc_task_snapshot(t, &b, 0);
     return 1;
   }
-  if (t->phase == SC_PHASE_RUNNING && t->timers) {
-    sc_chain_timers(&t->chain, now_ms(t));
+  if (t->look_at_timers) {
+    t->look_at_timers = false;
+    if (t->phase == SC_PHASE_RUNNING && t->timers)
+      sc_chain_timers(&t->chain, now_ms(t));
     if (!sc_chain_idle(&t->chain))
       return 1;
   }
@@ -527,6 +541,8 @@ bool sc_task_step(sc_task_t *t) {
   bool moved = fold(t);
   int64_t begin = now_ns(t), last = begin;
   uint32_t n = 0;
+  t->chain.pushed = true; /* the slot may have flushed since the last turn */
+  t->look_at_timers = true;
   for (;;) {
     int rc = step_once(t);
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
@@ -537,6 +553,7 @@ bool sc_task_step(sc_task_t *t) {
     if (++n < t->stride)
       continue;
     n = 0;
+    t->look_at_timers = true;
     int64_t now = now_ns(t);
     adapt_stride(t, now - last);
     last = now;
@@ -559,7 +576,7 @@ bool sc_task_idle(sc_task_t *t) {
   return rc > 0;
 }
 
-int64_t sc_task_deadline_ms(const sc_task_t *t) {
+int64_t sc_task_deadline_ms(sc_task_t *t) {
   /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
   if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;

@@ -190,10 +190,8 @@ static bool retire_actor(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms) {
       gone = a->gone;
   }
   pthread_mutex_unlock(&a->lock);
-  if (!gone) { /* it hangs in its step: what it uses must stay */
-    pthread_detach(a->thread);
-    return false;
-  }
+  if (!gone)
+    return false; /* it hangs in its step: what it uses must stay; it may be retired again */
   pthread_join(a->thread, NULL);
   actor->impl = NULL;
   free_actor(a);

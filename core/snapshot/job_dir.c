@@ -102,7 +102,7 @@ static int find_highest(sc_job_dir_t *d, sc_error_t *err) {
 }
 
 static int open_parts(sc_job_dir_t *d, sc_error_t *err) {
-  int rc = d->storage->ops->make_dir(d->storage, d->path, err);
+  int rc = sc_storage_make_lasting(d->storage, d->path, err);
   if (rc < 0)
     return rc;
   char *lock = sc_path_join(d->path, "lock");

@@ -49,7 +49,7 @@ static void keep_found(sc_kept_t *kept, const sc_found_t *f) {
 int sc__kept_create(sc_storage_t *s, const char *path, sc_kept_t **out, sc_error_t *err) {
   sc_job_scan_t *scan;
   *out = NULL;
-  int rc = sc_job_scan(s, path, false, &scan, err);
+  int rc = sc_job_scan(s, path, SC_LOOK_METADATA, &scan, err);
   if (rc < 0)
     return rc;
   sc_kept_t *kept = sc_calloc(1, sizeof *kept);

@@ -32,6 +32,23 @@ char *sc_path_parent(const char *path) {
   return slash == path ? sc_strdup("/") : sc_strndup(path, (size_t)(slash - path));
 }
 
+int sc_storage_make_lasting(sc_storage_t *s, const char *path, sc_error_t *err) {
+  int rc = s->ops->make_dir(s, path, err);
+  char *at = sc_strdup(path);
+  while (rc == 0 && strcmp(at, "/") && strcmp(at, ".")) {
+    char *parent = sc_path_parent(at);
+    free(at);
+    at = parent;
+    rc = s->ops->sync_dir(s, at, err);
+    if (rc == SC_EACCESS) { /* a folder above that we may only pass through: not ours to make safe */
+      sc_error_clear(err);
+      rc = 0;
+    }
+  }
+  free(at);
+  return rc;
+}
+
 /* Two publishers in one process never share a temporary name. One left by an earlier process is
  * overwritten or swept; two processes never write into one folder (its lock). */
 static char *temp_name(const char *path) {

@@ -132,6 +132,7 @@ static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer par
   int rc = lsc_encode(L, -1, &options, err);
   if (rc < 0) {
     sc_buf_free(&options);
+    lua_pop(L, 1); /* the operator is on top again */
     sc_error_set_operator(err, field_str(L, "name"));
     return rc;
   }

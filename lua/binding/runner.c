@@ -303,6 +303,7 @@ static int setup(lua_State *L) {
     shelve(op, L, f->function, !f->optional);
   else
     lua_pushnil(op->shelf);
+  op->wants_context = !lua_iscfunction(op->shelf, -1);
   shelve(op, L, "on_timer", false);
   op->has_on_timer = f->ops->begin_timer && lua_type(op->shelf, -1) == LUA_TFUNCTION;
   shelve_on_error(op, L);

@@ -157,8 +157,8 @@ function methods:cancel()
   return enter(self, "cancel"):cancel()
 end
 
---- Take a checkpoint now, and wait for it.
--- @return its id; or nil, message, code
+--- Take a checkpoint now, or as soon as the job runs, and wait for it.
+-- @return its id; or nil, message, code: the job has no folder for it or ended first, or it failed
 -- Example: local id = assert(job:checkpoint())
 function methods:checkpoint()
   local handle = enter(self, "checkpoint")
@@ -195,6 +195,10 @@ local function operator_metrics(rows, uid)
     end
   end
   if sum then return sum end
+  if #rows == 0 then
+    -- No task runs yet, so nothing has been done.
+    return { uid = uid, parallelism = 0, numRecordsIn = 0, numRecordsOut = 0 }
+  end
   return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
 end
 

@@ -27,7 +27,6 @@ local function sorted_keys(t)
 end
 
 local function scalar(value)
-  if value == values.null then return "null" end
   if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
   if math.type(value) == "float" and value % 1 ~= 0 then return ("%.6g"):format(value) end
   return tostring(value)
@@ -52,6 +51,7 @@ local function on_one_line(t, depth)
 end
 
 function write(value, indent, depth)
+  if value == values.null then return "null" end
   if type(value) ~= "table" then return (scalar(value)) end
   -- Deeper than this it is no report any more, or it goes in a circle.
   if depth > 8 then return "{...}" end

@@ -51,6 +51,8 @@ describe("a job", function()
     assert.same({ uid = "m", name = "parse", attempt = 1, parallelism = 2, currentWatermark = 5,
                   numRecordsIn = 7, numRecordsOut = 14 }, setmetatable(job:metrics("m"), nil))
     assert.same({ nil, "ENOTFOUND: no operator has the uid 'n'", "ENOTFOUND" }, { job:metrics("n") })
+    local starting = started(function(handle) handle.metrics = function() return {} end end)
+    assert.equals(0, starting:metrics("m").numRecordsIn)
     assert.matches("metrics takes the uid of an operator, got 3",
       raised(function() local m = job:metrics(3) return m end))
   end)
@@ -69,6 +71,7 @@ describe("a job", function()
     -- One value each: print(job:metrics()) shows no nil beside it.
     assert.same({ 1, 1, 1 }, { select("#", job:checkpoints()), select("#", job:metrics()),
                                select("#", job:rows("out")) })
+    assert.equals("{ null }", show.text { sc.null })
     handle.status = function() error("closed") end
     assert.equals("streamckpt.job<visits>", tostring(job))
   end)

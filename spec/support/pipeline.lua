@@ -123,6 +123,39 @@ function pipeline.wait(job)
   return job:wait(LIMIT_MS)
 end
 
+--- A source whose values a spec lets through one after another: pipeline.let(folder, n) lets the first n
+-- through, pipeline.let(folder, "end") all of them, and then it ends. Where the spec waits for what they
+-- cause before it lets more through, nothing depends on time.
+function pipeline.gated(env, folder, values)
+  return env:source {
+    uid = "gated", splits = function() return { 0 } end,
+    read = function(ctx, _, at)
+      at = at or 0
+      local file <close> = io.open(folder .. "/gate")
+      local gate = file and file:read("a") or "0"
+      if at < (tonumber(gate) or #values) then
+        ctx:emit(values[at + 1])
+        return at + 1
+      end
+      if gate == "end" then return nil end
+      return at, 1
+    end,
+  }
+end
+
+function pipeline.let(folder, gate)
+  pipeline.write(folder .. "/gate.new", tostring(gate))
+  assert(os.rename(folder .. "/gate.new", folder .. "/gate"))
+end
+
+--- A function for operators that writes a line to a file of the folder, seen at once: pipeline.read.
+function pipeline.noter(folder)
+  return function(name, line)
+    local file <close> = assert(io.open(folder .. "/" .. name, "a"))
+    file:write(line, "\n")
+  end
+end
+
 --- Options of a job that takes checkpoints only when it is told to.
 function pipeline.checkpointing(folder, more)
   local options = { id = "spec", checkpoint = { interval = "1h", dir = folder .. "/ckpt", retain = 2 } }
