@@ -138,7 +138,8 @@ static int load_root(lua_State *L) {
   return 0;
 }
 
-static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out, sc_error_t *err) {
+static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out,
+                       sc_error_t *err) {
   lsc_host_t *host = sc_calloc(1, sizeof *host);
   lsc_interrupt_enter(&host->interrupt, canceled);
   host->root = LUA_NOREF;
