@@ -167,6 +167,10 @@ sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of th
 	@+$(SUBMAKE) $(SIM)
 	@$(SIM) --seeds $(SEEDS) --first $(FIRST)
 
+sim-faults: deps-run             ## for each planted fault the first simulated run that finds it
+	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" build/planted/sim
+	@build/planted/sim --all-faults --seeds 2000
+
 # Not a part of `make test`: it takes minutes.
 kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES
 	@+$(SUBMAKE) build
@@ -193,9 +197,9 @@ clean:                           ## remove everything that was built
 	rm -rf build $(B)
 
 help:                            ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 FORCE:
 
-.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim kill lint format install clean help \
+.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim sim-faults kill lint format install clean help \
         FORCE

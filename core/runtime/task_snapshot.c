@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "attempt.h"
 
 typedef struct snapshot_work {
@@ -119,7 +120,7 @@ static void run_work(sc_work_t *work) {
   if (rc >= 0)
     rc = write_keyed(w, &r->error);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
-  if (rc < 0)
+  if (rc < 0 && !SC_PLANTED(LOST_PART))
     r->kind = SC_REPORT_DECLINE;
   r->snapshot = w->snapshot;
   w->snapshot = NULL;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 struct sc_kept {
   sc_names_t files;    /* relative to the job's folder, sorted: "chk-3/a" */
@@ -72,7 +73,7 @@ void sc__kept_destroy(sc_kept_t *kept) {
 }
 
 static bool is_kept(const sc_kept_t *kept, const char *name) {
-  return kept->files.n && bsearch(&name, kept->files.list, kept->files.n,
+  return !SC_PLANTED(LISTED_DELETED) && kept->files.n && bsearch(&name, kept->files.list, kept->files.n,
                                   sizeof *kept->files.list, by_text);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 #define STATES_MAX 65535
 #define LENGTH_MAX (UINT32_MAX - 65536) /* of a key or a value */
@@ -82,14 +83,19 @@ static int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t lo
 
 /* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
 static sc_delta_t *delta_for_write(const sc_heap_t *h) {
+  if (SC_PLANTED(OVERLAY_LEAKS) && h->n_deltas <= 1)
+    return NULL;
   return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
 }
 
 /* The next step for the address that was expected `ago` calls before this one. */
 static void fetch(const sc_heap_t *h, uint32_t ago, sc_fetch_t what) {
   uint32_t place = (h->n_expected - ago) % SC_HEAP_EXPECTED;
-  if (h->n_expected >= ago)
-    sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
+  if (h->n_expected < ago)
+    return;
+  if (h->n_deltas)
+    sc_delta_fetch(sc__heap_active(h), h->expected[place].hash, what);
+  sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
 }
 
 /* Of a key's states only the first that users can declare is expected: with more each record would

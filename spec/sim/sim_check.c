@@ -115,7 +115,7 @@ static void removed(sim_check_t *c, const char *path) {
   const char *rest = in_checkpoint(path, &id);
   sc_job_scan_t *scan;
   if (!rest || *rest != '/' || strcmp(rest + 1, SC_METADATA_NAME) == 0 ||
-      sc_job_scan(c->storage, SIM_JOB_DIR, false, &scan, NULL) < 0)
+      sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
   for (uint32_t i = 0; i < scan->n; i++) {
     if (scan->list[i].state != SC_FOUND_VALID)
@@ -417,7 +417,7 @@ static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
 
 void sim_check_end(sim_check_t *c) {
   sc_job_scan_t *scan;
-  if (sc_job_scan(c->storage, SIM_JOB_DIR, true, &scan, NULL) < 0 || scan->n == 0 ||
+  if (sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) < 0 || scan->n == 0 ||
       scan->list[scan->n - 1].state != SC_FOUND_VALID || !scan->list[scan->n - 1].metadata->finished) {
     sim_wrong(c->shared, "the job has finished, but its newest checkpoint is not its last one");
     return;
