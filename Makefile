@@ -137,7 +137,7 @@ deps-test:
 
 # A second make: it looks for headers and compilers that the first had to install.
 test: deps-test                  ## all of it: packages, build, every spec; PART=... runs a part
-	@+$(SUBMAKE) build probe
+	@+$(SUBMAKE) build probe $(SIM)
 	@$(RUN) --jobs $(JOBS) $(PART)
 
 demo: deps-run                   ## the main job, killed twice and restarted; LOG=... reads a log of yours
@@ -156,11 +156,11 @@ sanitize = CFLAGS="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefine
            LIBFLAG="-shared $(SANITIZE_$(1))"
 
 asan: deps-test                  ## the specs under AddressSanitizer and UBSan; PART=... runs a part
-	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe
+	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe build/asan/sim
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
 
 tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... runs a part
-	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe
+	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe build/tsan/sim
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
 
 sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
