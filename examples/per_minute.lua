@@ -37,7 +37,7 @@ env:from_file(LOG):uid("log")
     local ts = time(line)
     if ts then ctx:emit { ts = ts, minute = ts // MINUTE * MINUTE } end
   end):uid("parse")
-  :watermarks { timestamp = "ts", out_of_orderness = "1min" }
+  :watermarks { timestamp = "ts", out_of_orderness = "1min", uid = "time" }
   :key_by("minute")
   :process { uid = "count",
     state = { hits = sc.value() },

@@ -155,6 +155,8 @@ static void all_ready(sc_job_t *job) {
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
+  if (job->coordinating)
+    sc__view_ask_waiting(job);
 }
 
 /* A task of a job that was complete before asks to leave: nothing can wait for it. */
@@ -394,11 +396,6 @@ static void run_report(sc_mail_t *mail, void *owner) {
   if (job->attempt && job->attempt_number == r->attempt) {
     of_this_attempt(job, r);
     sc__job_actions(job);
-    if (job->attempt && job->n_finished == job->graph->n_tasks) {
-      stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
-      sc__job_actions(job);
-      cancel_attempt(job);
-    }
   }
   sc_report_free(r);
   sc_job_unref(job);
@@ -421,12 +418,23 @@ static void post_report(void *arg, sc_report_t *r) {
 
 /* ---- steps and mail ---- */
 
+/* Every task has left: the attempt is over. Looked at in each step, since the last task may be let
+ * go by whatever moves the coordinator: a report, file work that is done, a tick. */
+static void end_attempt_if_empty(sc_job_t *job) {
+  if (!job->attempt || job->n_finished < job->graph->n_tasks || atomic_load(&job->attempt->canceled))
+    return;
+  stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
+  sc__job_actions(job);
+  cancel_attempt(job);
+}
+
 int64_t sc__job_step(sc_job_t *job) {
   if (job->gone || !job->coordinator)
     return SC_STEP_ON_WAKE;
   int64_t mono = sc__job_mono(job), deadline = INT64_MAX;
   sc_coordinator_tick(job->coordinator, sc__job_now(job), mono);
   sc__job_actions(job);
+  end_attempt_if_empty(job);
   bool ending = job->failure.code || job->canceling || !job->coordinating;
   if (!job->attempt && !job->reopening && !job->restart_at_ms && ending && job->state != SC_JOB_STARTING &&
       !sc_coordinator_writing(job->coordinator))

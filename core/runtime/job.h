@@ -75,7 +75,7 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out);
 void sc_job_status_fini(sc_job_status_t *s);
 const char *sc_job_id(const sc_job_t *job);
 void sc_job_cancel(sc_job_t *job);  /* idempotent */
-/* Ask for a checkpoint: a ticket for sc_job_ticket. */
+/* Ask for a checkpoint, which is taken when the job runs: a ticket for sc_job_ticket. */
 uint64_t sc_job_checkpoint(sc_job_t *job);
 /* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given once. */
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);

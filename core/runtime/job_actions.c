@@ -175,7 +175,6 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
                          uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
-  out->state.uid = sc_strdup(s->uid);
   out->state.watermark = s->watermark;
   out->state.forwarded = s->forwarded;
   out->state.idle = s->idle;
@@ -274,7 +273,7 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_lock(job);
   sc_statistics_triggered(job->view.statistics, act->id, act->timestamp_ms, act->request != 0);
   sc__view_unlock(job);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u sources)", act->n_tasks);
+  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks, act->n_tasks == 1 ? "" : "s");
   for (uint32_t i = 0; i < act->n_tasks && job->attempt; i++)
     sc_attempt_trigger(job->attempt, act->tasks[i], act->id, act->timestamp_ms);
 }

@@ -146,6 +146,17 @@ static int choose_path(sc_job_t *job, const char *path, back_t *out, sc_error_t 
   return rc < 0 ? rc : check_committed(job, out, err);
 }
 
+/* Its _metadata may have been renamed by a process that died before it synced the folder: what is
+ * committed outside on the strength of it must not outlive it. A folder of somebody else's, which
+ * may only be read, is not ours to make safe. */
+static int make_safe(sc_job_t *job, const char *dir, sc_error_t *err) {
+  int rc = job->world->storage->ops->sync_dir(job->world->storage, dir, err);
+  if (rc != SC_EACCESS)
+    return rc;
+  sc_error_clear(err);
+  return 0;
+}
+
 int sc__job_choose(sc_job_t *job, sc_error_t *err) {
   const char *from = job->options.from;
   back_t b = {0};
@@ -155,6 +166,8 @@ int sc__job_choose(sc_job_t *job, sc_error_t *err) {
     return sc_fail(err, SC_EINVAL, "from = \"latest\" needs checkpoint.dir: without it there is nothing to begin from");
   int rc = strcmp(from, "latest") == 0 ? choose_newest(job, SC_LOOK_LENGTHS, true, &b, err)
                                        : choose_path(job, from, &b, err);
+  if (rc >= 0 && b.metadata)
+    rc = make_safe(job, b.dir, err);
   if (rc >= 0 && b.metadata) {
     adopt(job, &b);
     sc__job_log(job, SC_LOG_INFO, job->restore->id, NULL, "restoring from %s (attempt %" PRIu64 " of job %s)",

@@ -21,7 +21,7 @@ typedef struct sc_rows {      /* of one collect at one subtask, for one checkpoi
   sc_buf_t bytes;             /* msgpack array */
 } sc_rows_t;
 
-typedef struct sc_answer { struct sc_answer *next; uint64_t ticket, request, id; bool done; sc_error_t error; } sc_answer_t;
+typedef struct sc_answer { struct sc_answer *next; uint64_t ticket, request, id; bool done, waits; sc_error_t error; } sc_answer_t;
 
 typedef struct sc_view {      /* what other threads see; under lock */
   pthread_mutex_t lock;
@@ -100,6 +100,7 @@ void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *
 void sc__view_rewind(sc_job_t *job, uint64_t id); /* rows newer than what is gone back to */
 void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
 void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request);
+void sc__view_ask_waiting(sc_job_t *job); /* the job runs: ask what was asked before it did */
 
 /* job_open.c */
 int sc__job_open(sc_job_t *job, sc_error_t *err);

@@ -52,6 +52,13 @@ static sc_engine_t *engine_of_process(sc_error_t *err) {
   return engine;
 }
 
+bool lsc_engine_runs(void) {
+  pthread_mutex_lock(&process.lock);
+  bool runs = process.engine && process.owner == getpid();
+  pthread_mutex_unlock(&process.lock);
+  return runs;
+}
+
 static int sentinel_gc(lua_State *L) {
   shut_down();
   return 0;

@@ -11,8 +11,8 @@
 #include "sim_check.h"
 
 #define LIVES_MAX 14         /* then calm comes */
-#define TURNS_OF_A_LIFE 40000 /* then the process is killed: it may be slower than its timeouts */
-#define TURNS_OF_CALM 400000 /* a job that has not ended by then never will */
+#define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
+#define TURNS_OF_CALM 60000 /* a job that has not ended by then never will */
 
 typedef enum { ENDED, CRASHED, REFUSED } end_t;
 
