@@ -41,6 +41,7 @@ LUA_FILES   := $(shell find lua/streamckpt -name '*.lua' 2>/dev/null)
 
 MODULE = $(B)/streamckpt/core.so
 PROBE  = $(B)/streamckpt/probe.so
+SIM    = $(B)/sim
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@echo "  $(1) $(2)")
@@ -58,6 +59,9 @@ build: $(MODULE)                 ## compile the module (the default); V=1 shows 
 	@:
 
 probe: $(PROBE)                  ## compile the module that lets specs drive the core
+	@:
+
+simulator: $(SIM)                ## compile the program behind `make sim`
 	@:
 
 $(MODULE): $(CORE_OBJ) $(BINDING_OBJ)
@@ -112,7 +116,6 @@ $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 # The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
 SEEDS   ?= 300
 FIRST   ?= 1
-SIM     = $(B)/sim
 SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
 
 $(SIM): $(CORE_OBJ) $(SIM_OBJ)
@@ -137,7 +140,7 @@ deps-test:
 
 # A second make: it looks for headers and compilers that the first had to install.
 test: deps-test                  ## all of it: packages, build, every spec; PART=... runs a part
-	@+$(SUBMAKE) build probe $(SIM)
+	@+$(SUBMAKE) build probe simulator
 	@$(RUN) --jobs $(JOBS) $(PART)
 
 demo: deps-run                   ## the main job, killed twice and restarted; LOG=... reads a log of yours
@@ -156,11 +159,11 @@ sanitize = CFLAGS="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefine
            LIBFLAG="-shared $(SANITIZE_$(1))"
 
 asan: deps-test                  ## the specs under AddressSanitizer and UBSan; PART=... runs a part
-	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe build/asan/sim
+	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe simulator
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
 
 tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... runs a part
-	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe build/tsan/sim
+	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
 
 sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
@@ -201,5 +204,5 @@ help:                            ## this list
 
 FORCE:
 
-.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim sim-faults kill lint format install clean help \
+.PHONY: build probe simulator deps deps-run deps-test test demo bench asan tsan sim sim-faults kill lint format install clean help \
         FORCE
