@@ -9,15 +9,25 @@ LUA_INCDIR  ?= $(or $(wildcard /usr/include/lua5.4),/usr/include)
 PREFIX      ?= /usr/local
 LUADIR      ?= $(PREFIX)/share/lua/5.4
 LIBDIR      ?= $(PREFIX)/lib/lua/5.4
-BUSTED      ?= $(or $(shell command -v busted),/usr/bin/busted)
+DESTDIR     ?=
+# Where objects and modules go; a build with other flags wants another folder.
 B           ?= build
+# How many spec files run at once, and how many seconds one may take.
+JOBS        ?= $(shell nproc)
+LIMIT       ?= 600
+# The specs that test, asan and tsan run: files or folders.
+PART        ?= $(wildcard spec/core spec/lua spec/api spec/e2e spec/sim)
 
 # ---- nothing to change below ----
 
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
        -Wwrite-strings -Wvla -Wno-unused-parameter
-ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(CFLAGS)
-LIBS = -lmsgpackc -lxxhash -pthread
+INCLUDE = $(addprefix -I,$(MSGPACK_INCDIR) $(XXHASH_INCDIR))
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(INCLUDE) $(CFLAGS)
+LUA_CFLAGS = $(ALL_CFLAGS) -I$(LUA_INCDIR)
+LIBS = $(addprefix -L,$(MSGPACK_LIBDIR) $(XXHASH_LIBDIR)) -lmsgpackc -lxxhash -lm -pthread
+# Never unloaded: engine threads may still run the module's code when a Lua state closes.
+LINK = $(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete
 
 CORE_SRC    := $(wildcard core/*/*.c)
 BINDING_SRC := $(wildcard lua/binding/*.c)
@@ -32,27 +42,53 @@ LUA_FILES   := $(shell find lua/streamckpt -name '*.lua' 2>/dev/null)
 MODULE = $(B)/streamckpt/core.so
 PROBE  = $(B)/streamckpt/probe.so
 
-all: $(MODULE)
+Q = $(if $(V),,@)
+say = $(if $(V),,@echo "  $(1) $(2)")
+
+# Interpreters older than 5.4 do not read these names, so their own scripts keep working.
+export LUA_PATH_5_4 = $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(CURDIR)/spec/?.lua;;
+export LUA_CPATH_5_4 = $(abspath $(B))/?.so;;
+# As many compilers at once as there are processors, unless somebody said otherwise.
+SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+RUN = $(LUA) spec/support/run.lua --limit $(LIMIT)
+
+.DEFAULT_GOAL = build
+
+build: $(MODULE)                 ## compile the module (the default); V=1 shows the commands
+	@:
+
+probe: $(PROBE)                  ## compile the module that lets specs drive the core
+	@:
 
 $(MODULE): $(CORE_OBJ) $(BINDING_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LIBS)
 
 $(PROBE): $(CORE_OBJ) $(PROBE_BINDING_OBJ) $(PROBE_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LIBS)
 
-$(B)/core/%.o: core/%.c
+# Objects depend on the flags that made them: this file changes only when they do.
+$(B)/flags: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	@echo '$(LUA_CFLAGS) $(LINK)' | cmp -s - $@ || echo '$(LUA_CFLAGS) $(LINK)' > $@
 
-$(B)/lua/binding/%.o: lua/binding/%.c
+$(B)/core/%.o: core/%.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -I$(LUA_INCDIR) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/spec/support/%.o: spec/support/%.c
+$(B)/lua/binding/%.o: lua/binding/%.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -I$(LUA_INCDIR) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/spec/support/%.o: spec/support/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
 BENCH     = $(B)/bench/count $(B)/bench/hop
@@ -60,22 +96,110 @@ BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS) -lm
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS) -lm
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/spec/bench/%.o: spec/bench/%.c
+$(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
+# The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
+SEEDS   ?= 300
+FIRST   ?= 1
+SIM     = $(B)/sim
+SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
 
-# Ratios against references of the same run; FLOOR names the folder of the peers' plain programs.
-bench: $(MODULE) $(PROBE) $(BENCH)
+$(SIM): $(CORE_OBJ) $(SIM_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=pthread_mutex_lock -o $@ $^ $(LIBS)
+
+$(B)/spec/sim/%.o: spec/sim/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(SIM_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(CORE_OBJ:.o=.d) $(BINDING_OBJ:.o=.d) $(PROBE_OBJ:.o=.d)
+
+deps:                            ## install what building, running and testing need, or name it
+	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run test lint
+
+deps-run:
+	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run
+
+deps-test:
+	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run test
+
+# A second make: it looks for headers and compilers that the first had to install.
+test: deps-test                  ## all of it: packages, build, every spec; PART=... runs a part
+	@+$(SUBMAKE) build probe
+	@$(RUN) --jobs $(JOBS) $(PART)
+
+demo: deps-run                   ## the main job, killed twice and restarted; LOG=... reads a log of yours
+	@+$(SUBMAKE) build
+	@$(LUA) examples/demo.lua $(LOG)
+
+# FLOOR names the folder of the peers' plain programs, where they are.
+bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
+	@+$(SUBMAKE) build probe $(BENCH)
 	@for script in codec lua_path count checkpoints process visits; do echo "== $$script"; \
-	  BENCH_PROGRAMS=$(B)/bench LUA_PATH_5_4="lua/?.lua;lua/?/init.lua;spec/?.lua;;" \
-	  LUA_CPATH_5_4="$(B)/?.so;;" $(LUA) spec/bench/$$script.lua || exit 1; done
+	  BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
 
-.PHONY: all bench
+SANITIZE_asan = -fsanitize=address,undefined
+SANITIZE_tsan = -fsanitize=thread
+sanitize = CFLAGS="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined $(SANITIZE_$(1))" \
+           LIBFLAG="-shared $(SANITIZE_$(1))"
+
+asan: deps-test                  ## the specs under AddressSanitizer and UBSan; PART=... runs a part
+	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe
+	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
+
+tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... runs a part
+	@+$(SUBMAKE) B=build/tsan $(call sanitize,tsan) build probe
+	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
+
+sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
+	@+$(SUBMAKE) $(SIM)
+	@$(SIM) --seeds $(SEEDS) --first $(FIRST)
+
+sim-faults: deps-run             ## for each planted fault the first simulated run that finds it
+	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" build/planted/sim
+	@build/planted/sim --all-faults --seeds 2000
+
+# Not a part of `make test`: it takes minutes.
+kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES
+	@+$(SUBMAKE) build
+	@$(LUA) spec/e2e/kill.lua "$(KILLS)" "$(SEED)" "$(LINES)"
+
+lint:                            ## luacheck, the house rules (spec/support/tidy.lua), the rockspec
+	@CC="$(CC)" LUA_INCDIR="$(LUA_INCDIR)" rocks/deps.sh build run lint
+	@luacheck -q lua spec examples
+	@$(LUA) spec/support/tidy.lua
+	@luarocks --lua-version 5.4 lint streamckpt-scm-1.rockspec
+
+format:                          ## clang-format over the C files given as FILES="..."
+	@rocks/deps.sh format
+	@test -n "$(FILES)" || { echo 'make format wants FILES="core/x/y.c ...":' \
+	  'it formats what you changed, not the tree'; exit 1; }
+	clang-format -i $(FILES)
+
+install: $(MODULE)               ## copy module and Lua files to DESTDIR, LUADIR, LIBDIR
+	$(Q)install -D -m 755 $(MODULE) $(DESTDIR)$(LIBDIR)/streamckpt/core.so
+	$(Q)for file in $(LUA_FILES:lua/%=%); do \
+	  install -D -m 644 lua/$$file $(DESTDIR)$(LUADIR)/$$file || exit 1; done
+
+clean:                           ## remove everything that was built
+	rm -rf build $(B)
+
+help:                            ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+FORCE:
+
+.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim sim-faults kill lint format install clean help \
+        FORCE

@@ -23,6 +23,9 @@ struct sc_log {
   char *path;
   sc_log_level_t file_level;
   uint64_t bytes, max_bytes;
+  void (*tap)(void *arg, const char *text); /* or NULL */
+  void *tap_arg;
+  sc_log_level_t tap_level;
 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", "off"};
@@ -34,6 +37,7 @@ sc_log_t *sc_log_create(int64_t (*now_ms)(void *arg), void *arg, sc_log_level_t 
   log->arg = arg;
   log->stderr_level = stderr_level;
   log->file_level = SC_LOG_OFF;
+  log->tap_level = SC_LOG_OFF;
   pthread_mutex_init(&log->lock, NULL);
   return log;
 }
@@ -62,6 +66,13 @@ int sc_log_open_file(sc_log_t *log, const char *path, sc_log_level_t level, uint
   int rc = open_file(log, err);
   pthread_mutex_unlock(&log->lock);
   return rc;
+}
+
+void sc_log_tap(sc_log_t *log, void (*line)(void *arg, const char *text), void *arg,
+                sc_log_level_t level) {
+  log->tap = line;
+  log->tap_arg = arg;
+  log->tap_level = line ? level : SC_LOG_OFF;
 }
 
 void sc_log_destroy(sc_log_t *log) {
@@ -111,7 +122,13 @@ static void put_where(sc_buf_t *line, const sc_log_where_t *where) {
     sc_buf_printf(line, " %s", where->task);
 }
 
-static void write_line(sc_log_t *log, sc_log_level_t level, const sc_buf_t *line) {
+/* The line ends in "\n". */
+static void write_line(sc_log_t *log, sc_log_level_t level, sc_buf_t *line) {
+  if (level >= log->tap_level) {
+    line->data[line->len - 1] = 0;
+    log->tap(log->tap_arg, (const char *)line->data);
+    line->data[line->len - 1] = '\n';
+  }
   if (level >= log->stderr_level)
     fwrite(line->data, 1, line->len, stderr);
   if (level < log->file_level || !log->file)
@@ -133,7 +150,8 @@ static void write_line(sc_log_t *log, sc_log_level_t level, const sc_buf_t *line
 void sc_log_write(sc_log_t *log, sc_log_level_t level, const sc_log_where_t *where,
                   const char *format, ...) {
   /* The levels are set before anything runs; reading them needs no lock. */
-  if (!log || (level < log->stderr_level && level < log->file_level))
+  if (!log ||
+      (level < log->stderr_level && level < log->file_level && level < log->tap_level))
     return;
   sc_buf_t line = SC_BUF_INIT;
   put_time(&line, log->now_ms(log->arg));

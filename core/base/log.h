@@ -34,6 +34,9 @@ sc_log_t *sc_log_create(int64_t (*now_ms)(void *arg), void *arg, sc_log_level_t 
  * it is renamed to PATH.1, PATH.1 to PATH.2, and a new one begun. */
 int sc_log_open_file(sc_log_t *log, const char *path, sc_log_level_t level, uint64_t max_bytes,
                      sc_error_t *err);
+/* Also give lines from `level` on to `line` (text without its line end, under the log's lock). */
+void sc_log_tap(sc_log_t *log, void (*line)(void *arg, const char *text), void *arg,
+                sc_log_level_t level);
 void sc_log_destroy(sc_log_t *log);
 
 /* log NULL is fine: nothing is written. where NULL: no names. */

@@ -57,12 +57,20 @@ typedef struct sc_world_ops {
   int64_t (*mono_ns)(sc_world_t *w);    /* monotonic clock, ns */
   uint64_t (*random)(sc_world_t *w);    /* 64 random bits; seeded under simulation */
   int (*spawn)(sc_world_t *w, sc_actor_t *actor, sc_error_t *err);
-  void (*wake)(sc_world_t *w, sc_actor_t *actor); /* step it soon, at least once from now on */
+  /* Step it soon, at least once from now on. The actor has been spawned, and is not retired. */
+  void (*wake)(sc_world_t *w, sc_actor_t *actor);
   /* No step begins after this; returns when the running one has ended and stop was called.
-   * Waits at most wait_ms (<0: for ever). True if gone; false if it hangs (it is then left). */
+   * Waits at most wait_ms (<0: for ever). True if gone; false if it hangs: it is then left as it
+   * is, and may be retired again. */
   bool (*retire)(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms);
+  /* The step that runs now takes too long: interrupt it (a signal to its thread). What it does with
+   * that is the actor's. NULL: nothing can be interrupted. */
+  void (*interrupt)(sc_world_t *w, sc_actor_t *actor);
   void (*submit)(sc_world_t *w, sc_work_t *work); /* to the I/O pool, in order of arrival */
   void (*pause)(sc_world_t *w, int64_t ms);       /* let that much time pass; not for actors */
+  /* Where a job's log goes, line by line from any thread, instead of to stderr and a file. NULL:
+   * the job opens its own. */
+  void (*log_line)(sc_world_t *w, const char *line);
   void (*destroy)(sc_world_t *w);
 } sc_world_ops_t;
 
@@ -83,6 +91,10 @@ static inline int sc_world_spawn(sc_world_t *w, sc_actor_t *a, sc_error_t *err) 
 static inline void sc_world_wake(sc_world_t *w, sc_actor_t *a) { w->ops->wake(w, a); }
 static inline bool sc_world_retire(sc_world_t *w, sc_actor_t *a, int64_t wait_ms) {
   return w->ops->retire(w, a, wait_ms);
+}
+static inline void sc_world_interrupt(sc_world_t *w, sc_actor_t *a) {
+  if (w->ops->interrupt)
+    w->ops->interrupt(w, a);
 }
 static inline void sc_world_submit(sc_world_t *w, sc_work_t *work) { w->ops->submit(w, work); }
 

@@ -4,6 +4,7 @@
 
 #include "../base/error.h"
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "valve.h"
 
 typedef struct source {
@@ -185,8 +186,8 @@ static bool take(sc_input_t *in) {
     uint32_t i = in->turn + k < in->n ? in->turn + k : in->turn + k - in->n;
     sc_channel_t *channel = in->sources[i].channel;
     sc_element_t e;
-    if (sc_aligner_held(in->aligner, i) || sc_channel_empty(channel) ||
-        !sc_channel_take(channel, &e))
+    bool held = sc_aligner_held(in->aligner, i) && !SC_PLANTED(HELD_READ);
+    if (held || sc_channel_empty(channel) || !sc_channel_take(channel, &e))
       continue;
     in->turn = i + 1 == in->n ? 0 : i + 1;
     switch (e.kind) {

@@ -81,5 +81,6 @@ const sc_operator_type_t sc_collect_sink_type = {
     .kind = "collect_sink",
     .replayable = true,
     .exactly_once = true,
+    .delivers = true,
     .create = create,
 };

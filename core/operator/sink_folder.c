@@ -193,7 +193,7 @@ static int make_folder(sc_storage_t *s, const char *dir, sc_error_t *err) {
     sc_error_set_file(err, dir);
     return SC_EEXIST;
   }
-  int rc = kind == 0 ? s->ops->make_dir(s, dir, err) : kind;
+  int rc = kind < 0 ? kind : sc_storage_make_lasting(s, dir, err);
   if (rc < 0) {
     sc_fail_cause(err, rc, "folder %s cannot be made", dir);
     sc_error_set_file(err, dir);

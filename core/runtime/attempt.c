@@ -69,6 +69,7 @@ static void init_task(sc_attempt_t *a, uint32_t index) {
   t->is_source = g->nodes[t->plan->nodes[0]].type->is_source;
   t->deferred_tail = &t->deferred;
   t->wake_at_ms = INT64_MAX;
+  atomic_init(&t->poked, false);
   t->stride = 1;
   char *chain = sc_graph_chain_name(g, t->plan);
   t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);
@@ -154,6 +155,8 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   sc_slot_t *s = &a->slots[i];
   s->attempt = a;
   s->index = i;
+  atomic_init(&s->down, false);
+  atomic_init(&s->running, NULL);
   sc_buf_t name = SC_BUF_INIT;
   sc_buf_printf(&name, "sc-slot-%u", i);
   sc_buf_put_u8(&name, 0);
@@ -161,6 +164,25 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   sc_buf_free(&name);
   s->actor = (sc_actor_t){.ops = &sc_slot_actor_ops, .arg = s, .name = s->name};
   sc_mailbox_init(&s->mailbox, a->config.world, &s->actor);
+}
+
+/* A chain is restored as finished where all its operators were and nothing will feed it again: a
+ * new operator upstream may have something to say. Chains are in topological order. */
+static void find_finished(sc_attempt_t *a) {
+  const sc_graph_t *g = a->config.graph;
+  a->chain_finished = sc_calloc(g->n_chains, sizeof *a->chain_finished);
+  for (uint32_t i = 0; a->config.restore && i < g->n_chains; i++) {
+    const sc_chain_plan_t *c = &g->chains[i];
+    bool finished = true;
+    for (uint32_t n = 0; n < c->n_nodes; n++) {
+      const sc_restore_operator_t *plan = a->config.restore[c->nodes[n]];
+      finished &= plan && plan->finished;
+    }
+    for (uint32_t e = 0; e < g->n_edges; e++)
+      if (g->edges[e].to == c->nodes[0])
+        finished &= a->chain_finished[g->nodes[g->edges[e].from].chain];
+    a->chain_finished[i] = finished;
+  }
 }
 
 sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
@@ -175,9 +197,17 @@ sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
   for (uint32_t i = 0; i < config->graph->n_tasks; i++)
     init_task(a, i);
   wire(a);
+  find_finished(a);
+  atomic_init(&a->deployed, false);
   atomic_init(&a->canceled, false);
   atomic_init(&a->refs, config->n_slots);
   return a;
+}
+
+static void wake_slots(sc_attempt_t *a) {
+  for (uint32_t i = 0; i < a->config.n_slots; i++)
+    if (a->slots[i].actor.impl)
+      sc_world_wake(a->config.world, &a->slots[i].actor);
 }
 
 int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err) {
@@ -185,21 +215,27 @@ int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err) {
     int rc = sc_world_spawn(a->config.world, &a->slots[i].actor, err);
     if (rc < 0) { /* the ones that run take themselves down; the others never came */
       for (uint32_t k = i; k < a->config.n_slots; k++) {
-        a->slots[k].down = true;
+        atomic_store(&a->slots[k].down, true);
         sc_attempt_unref(a);
       }
       sc_attempt_cancel(a);
       return rc;
     }
   }
+  atomic_store(&a->deployed, true);
+  wake_slots(a);
   return 0;
 }
 
 void sc_attempt_cancel(sc_attempt_t *a) {
   atomic_store(&a->canceled, true);
+  wake_slots(a);
+}
+
+void sc_attempt_interrupt(sc_attempt_t *a) {
   for (uint32_t i = 0; i < a->config.n_slots; i++)
-    if (a->slots[i].actor.impl)
-      sc_world_wake(a->config.world, &a->slots[i].actor);
+    if (a->slots[i].actor.impl && !atomic_load(&a->slots[i].down))
+      sc_world_interrupt(a->config.world, &a->slots[i].actor);
 }
 
 static void destroy_task(sc_task_t *t) {
@@ -234,6 +270,7 @@ void sc_attempt_destroy(sc_attempt_t *a) {
   }
   sc_pool_destroy(a->pool);
   pthread_mutex_destroy(&a->counters_lock);
+  free(a->chain_finished);
   free(a->outputs);
   free(a->channels);
   free(a->tasks);
@@ -252,7 +289,8 @@ static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *li
   uint32_t counters = 0;
   for (sc_named_counter_t *c = a->counters; c; c = c->next)
     counters += c->link == link;
-  sc_pack_map(out, 7 + counters);
+  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
+  sc_pack_map(out, (w == SC_WATERMARK_MIN ? 6 : 7) + counters);
   sc_pack_cstr(out, "uid");
   sc_pack_cstr(out, link->node->uid);
   sc_pack_cstr(out, "name");
@@ -261,12 +299,8 @@ static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *li
   /* Relaxed: counters that are shown, nothing hangs on their order. */
   pack_entry_int(out, "numRecordsIn", (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
   pack_entry_int(out, "numRecordsOut", (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
-  sc_pack_cstr(out, "currentWatermark");
-  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
-  if (w == SC_WATERMARK_MIN)
-    sc_pack_nil(out);
-  else
-    sc_pack_int(out, w);
+  if (w != SC_WATERMARK_MIN) /* absent before the first */
+    pack_entry_int(out, "currentWatermark", w);
   pack_entry_int(out, "attempt", (int64_t)a->config.number);
   for (sc_named_counter_t *c = a->counters; c; c = c->next)
     if (c->link == link)

@@ -3,7 +3,8 @@
  * reference. A failure ends the attempt; the next one is built anew from the graph and a checkpoint.
  *
  *   sc_attempt_create (coordinator) -> sc_attempt_deploy: a thread for each slot
- *     slot: host, operators; pool: keyed state is read; slot: restore, open -> report READY, tasks run
+ *     slot: host; when all have their thread: operators; pool: keyed state is read; slot: restore,
+ *     open -> report READY, tasks run
  *   sc_attempt_cancel: every slot takes its tasks down in its next step -> report SLOT_GONE each
  *   last pool work done and all slots gone -> report RELEASED -> sc_attempt_destroy (coordinator)
  *
@@ -24,9 +25,12 @@ typedef struct sc_attempt sc_attempt_t;
 typedef struct sc_slot sc_slot_t;
 typedef struct sc_task sc_task_t;
 
-/* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only. */
+/* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only.
+ * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread look
+ * at it. */
 typedef struct sc_host_ops {
-  int (*create)(void *arg, void **host, sc_error_t *err); /* on the slot's thread */
+  /* On the slot's thread. */
+  int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
   void (*destroy)(void *host);                            /* likewise */
   void *arg;
 } sc_host_ops_t;
@@ -36,7 +40,7 @@ typedef enum {
   SC_REPORT_ACK,            /* id, snapshot */
   SC_REPORT_DECLINE,        /* id, error: the asynchronous part failed */
   SC_REPORT_FAILED,         /* error */
-  SC_REPORT_ASK_SPLIT,      /* of its source */
+  SC_REPORT_ASK_SPLIT,      /* of its source; id 1: it has some, and they wait */
   SC_REPORT_SPLITS,         /* bytes: what list_splits found for node `task` */
   SC_REPORT_END_OF_DATA,
   SC_REPORT_FINISH,         /* the task asks to leave */
@@ -69,6 +73,7 @@ typedef struct sc_attempt_config {
   uint32_t n_slots;
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
+  bool synchronous;                 /* snapshots are written whole before the task goes on */
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
                                        waits for another */
   uint32_t segment_size, exclusive_buffers, floating_buffers;
@@ -86,7 +91,13 @@ typedef struct sc_attempt_config {
 typedef enum { SC_PHASE_LOADING, SC_PHASE_RUNNING, SC_PHASE_ENDING, SC_PHASE_ENDED, SC_PHASE_FINISHED,
                SC_PHASE_DOWN } sc_phase_t;
 
-typedef struct sc_deferred { struct sc_deferred *next; bool no_more; sc_buf_t split; } sc_deferred_t;
+/* Mail that waits behind a source's trigger: another trigger, a split, or "no more". */
+typedef struct sc_deferred {
+  struct sc_deferred *next;
+  sc_barrier_t trigger;             /* id 0: none, it is a split */
+  bool no_more;
+  sc_buf_t split;
+} sc_deferred_t;
 struct snapshot_work;
 
 struct sc_task {
@@ -103,10 +114,10 @@ struct sc_task {
   sc_timers_t *timers;
   sc_phase_t phase;
   bool restored_finished;           /* all its operators were finished in the checkpoint */
-  bool closed;                      /* every sender has left */
   sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
-  sc_deferred_t *deferred, **deferred_tail; /* splits behind that trigger */
-  bool asked_split, asked_finish;
+  sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
+  enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
+  bool asked_finish;
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
@@ -126,7 +137,10 @@ struct sc_slot {
   char name[16];
   sc_mailbox_t mailbox;
   void *host;
-  bool host_failed, down, flushed;
+  bool started;                     /* its tasks are: not before every slot has its thread */
+  bool host_failed, flushed;
+  atomic_bool down;                 /* its tasks are destroyed */
+  _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
   sc_task_t **tasks;                /* in the order of the graph */
   uint32_t n_tasks;
@@ -139,9 +153,10 @@ struct sc_attempt {
   sc_task_t *tasks;                 /* graph->n_tasks */
   sc_channel_t **channels;
   uint32_t n_channels;
-
   uint32_t n_outputs;
   sc_output_t **outputs;
+  bool *chain_finished;             /* for each chain: restored as finished */
+  atomic_bool deployed;             /* every slot has its thread: tasks may wake each other */
   atomic_bool canceled;
   atomic_uint refs;                 /* slots that are not gone, and pool works */
   pthread_mutex_t counters_lock;
@@ -154,6 +169,8 @@ typedef struct sc_named_counter { const sc_link_t *link; char *name; int64_t val
 sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config);
 int sc_attempt_deploy(sc_attempt_t *a, sc_error_t *err);
 void sc_attempt_cancel(sc_attempt_t *a);
+/* Interrupt the slots that are not down yet: some user function does not come to its end. */
+void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms);
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
@@ -178,7 +195,7 @@ void sc_report_free(sc_report_t *r);
 bool sc_task_step(sc_task_t *t);
 /* The slot has nothing to do: let out what is held back, flush. True if something began. */
 bool sc_task_idle(sc_task_t *t);
-int64_t sc_task_deadline_ms(const sc_task_t *t); /* wall clock; INT64_MAX */
+int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
 void sc_task_start(sc_task_t *t);   /* slot: create the operators, read state */
 void sc_task_fail(sc_task_t *t, sc_error_t *err);
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */

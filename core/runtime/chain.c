@@ -207,9 +207,11 @@ static void set_watermark(sc_link_t *link, int64_t watermark) {
 
 static void push_watermark(sc_chain_t *c, uint32_t at, int64_t watermark) {
   sc_link_t *link = &c->links[at];
-  if (watermark <= link->context.watermark && watermark <= link->forwarded)
-    return;
   if (link->op->ops->swallows_watermarks && watermark != SC_WATERMARK_MAX)
+    return;
+  if (watermark < link->context.watermark)
+    watermark = link->context.watermark; /* never back */
+  if (watermark == link->context.watermark && watermark <= link->forwarded)
     return;
   set_watermark(link, watermark);
   frame_t *f = push(c, WATERMARK, at);
@@ -288,7 +290,9 @@ static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     sc_route_t *r = &link->routes[f->route];
     if (f->next < r->n_links) {
       uint32_t i = f->next++;
-      int rc = receive(c, r->links[i], r->ports[i], &f->item, err);
+      sc_item_t item = f->item;
+      item.shared |= f->next < r->n_links; /* the last one may have the emitter's own */
+      int rc = receive(c, r->links[i], r->ports[i], &item, err);
       return rc < 0 ? rc : 1;
     }
     if (!goes_everywhere(&f->item))
@@ -337,12 +341,15 @@ static int next_timer(sc_link_t *link, frame_t *f, sc_time_domain_t domain, sc_e
 static int advance(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   sc_link_t *link = &c->links[f->link];
   const sc_operator_ops_t *ops = link->op->ops;
+  if (f->phase == FIRING && f->time <= link->forwarded) {
+    c->depth--; /* a resumed one that came from upstream as well */
+    return 0;
+  }
   if (f->phase == FIRING) {
     int rc = next_timer(link, f, SC_EVENT_TIME, err);
     if (rc)
       return rc;
     f->phase = NOTIFYING;
-    set_key(link, false, 0, (sc_bytes_t){NULL, 0});
     if (ops->begin_watermark) {
       f->stepping = true;
       return ops->begin_watermark(link->op, f->time, err);
@@ -390,10 +397,9 @@ static int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     return start_handing(c, f, err);
   if (rc == SC_DONE) {
     f->stepping = false;
-    if (f->kind == ITEM || f->kind == IDLE) {
-      set_key(link, false, 0, (sc_bytes_t){NULL, 0});
+    set_key(link, false, 0, (sc_bytes_t){NULL, 0});
+    if (f->kind == ITEM || f->kind == IDLE)
       c->depth--;
-    }
   }
   return rc;
 }

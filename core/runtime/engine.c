@@ -22,7 +22,7 @@ static void look_after(sc_engine_t *e, int64_t *deadline) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < e->n_jobs; i++) {
     sc_job_t *job = e->jobs[i];
-    if (atomic_load(&e->leaving))
+    if (atomic_load(&e->leaving) && !sc__job_canceling(job))
       sc_job_cancel(job);
     int64_t d = sc__job_step(job);
     *deadline = d < *deadline ? d : *deadline;
@@ -96,7 +96,7 @@ void sc_engine_destroy(sc_engine_t *e) {
      * freeing what it uses would crash. Say who, and leave everything as it is. */
     if (sc_world_retire(e->world, &e->actor, 200))
       for (uint32_t i = 0; i < e->n_jobs; i++)
-        fprintf(stderr, "streamckpt: job %s does not end: %s; leaving without it\n",
+        fprintf(stderr, "streamckpt: job %s does not end: it hangs in %s; leaving without it\n",
                 sc_job_id(e->jobs[i]), sc__job_what_runs(e->jobs[i]));
     return;
   }

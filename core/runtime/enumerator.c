@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "../data/value.h"
 
 struct sc_enumerator {
@@ -12,6 +13,9 @@ struct sc_enumerator {
   uint32_t n_undealt; /* how many */
   uint32_t readers;   /* how many */
   bool *asking;       /* readers: is in the queue */
+  bool *asked;        /* readers: has ever asked */
+  bool *held;         /* readers: asked for more before every other one had asked */
+  uint32_t n_asked;   /* of asked */
   uint32_t *queue;    /* ring of `readers` entries: who asks, first come first served */
   uint32_t first, count; /* of the queue */
 };
@@ -21,6 +25,8 @@ sc_enumerator_t *sc_enumerator_create(uint32_t readers) {
   e->finding = true;
   e->readers = readers;
   e->asking = sc_calloc(readers, sizeof *e->asking);
+  e->asked = sc_calloc(readers, sizeof *e->asked);
+  e->held = sc_calloc(readers, sizeof *e->held);
   e->queue = sc_calloc(readers, sizeof *e->queue);
   return e;
 }
@@ -30,6 +36,8 @@ void sc_enumerator_destroy(sc_enumerator_t *e) {
     return;
   sc_buf_free(&e->bytes);
   free(e->asking);
+  free(e->asked);
+  free(e->held);
   free(e->queue);
   free(e);
 }
@@ -56,12 +64,25 @@ int sc_enumerator_found(sc_enumerator_t *e, sc_bytes_t splits, sc_error_t *err) 
   return deal_from(e, splits, err);
 }
 
-void sc_enumerator_ask(sc_enumerator_t *e, uint32_t reader) {
-  sc_assert(reader < e->readers);
+static void enqueue(sc_enumerator_t *e, uint32_t reader) {
+  e->held[reader] = false;
   if (e->asking[reader])
     return;
   e->asking[reader] = true;
   e->queue[(e->first + e->count++) % e->readers] = reader;
+}
+
+void sc_enumerator_ask(sc_enumerator_t *e, uint32_t reader, bool more) {
+  sc_assert(reader < e->readers);
+  e->n_asked += !e->asked[reader];
+  e->asked[reader] = true;
+  if (more)
+    e->held[reader] = true;
+  else
+    enqueue(e, reader);
+  for (uint32_t i = 0; e->n_asked == e->readers && i < e->readers; i++)
+    if (e->held[i])
+      enqueue(e, i);
 }
 
 int sc_enumerator_next(sc_enumerator_t *e, sc_assignment_t *out) {
@@ -80,12 +101,20 @@ int sc_enumerator_next(sc_enumerator_t *e, sc_assignment_t *out) {
 }
 
 void sc_enumerator_snapshot(const sc_enumerator_t *e, sc_buf_t *out) {
+  sc_cursor_t splits = e->undealt;
+  uint32_t n = e->n_undealt;
+  if (SC_PLANTED(SPLIT_TWICE)) {
+    splits = sc_cursor(sc_buf_bytes(&e->bytes));
+    sc_cursor_t all = splits;
+    for (n = 0; sc_cursor_skip(&all) == 1;)
+      n++;
+  }
   sc_pack_map(out, 2);
   sc_pack_cstr(out, "found");
   sc_pack_bool(out, !e->finding);
   sc_pack_cstr(out, "splits");
-  sc_pack_array(out, e->n_undealt);
-  sc_buf_put(out, e->undealt.at, (size_t)(e->undealt.end - e->undealt.at));
+  sc_pack_array(out, n);
+  sc_buf_put(out, splits.at, (size_t)(splits.end - splits.at));
 }
 
 int sc_enumerator_restore(sc_enumerator_t *e, sc_bytes_t state, sc_error_t *err) {

@@ -67,7 +67,6 @@ void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const
 /* ---- an attempt begins ---- */
 
 static void post_report(void *arg, sc_report_t *r);
-static void decide(sc_job_t *job);
 
 static int make_enumerators(sc_job_t *job, sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
@@ -93,13 +92,14 @@ static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
       .world = job->world, .log = job->log, .graph = job->graph, .job_id = job->id,
       .job_dir = job->path ? job->path : "", .number = job->attempt_number, .n_slots = o->n_slots,
       .host = o->host, .checkpointing = o->checkpoint.interval_ms > 0, .all_finished = job->all_finished,
+      .synchronous = o->synchronous,
       .segment_size = o->segment_size, .exclusive_buffers = o->exclusive_buffers,
       .floating_buffers = o->floating_buffers, .buffer_timeout_ms = o->buffer_timeout_ms,
       .restore = job->plans, .restored_id = job->restore ? job->restore->id : 0,
       .restored_dir = job->restore_dir, .post = post_report, .post_arg = job};
 }
 
-static void begin_attempt(sc_job_t *job) {
+void sc__job_begin_attempt(sc_job_t *job) {
   sc_error_t err = SC_ERROR_INIT;
   job->n_ready = job->n_finished = 0;
   memset(job->ended, 0, job->graph->n_tasks * sizeof *job->ended);
@@ -118,7 +118,7 @@ static void begin_attempt(sc_job_t *job) {
   if (rc < 0)
     sc__job_fail(job, UINT32_MAX, &err);
   if (!job->attempt)
-    decide(job); /* otherwise its release does */
+    sc__job_decide(job, true); /* otherwise its release does */
   for (uint32_t i = 0; rc >= 0 && i < job->graph->n_nodes; i++)
     if (job->enumerators[i] && sc_enumerator_finding(job->enumerators[i]))
       sc_attempt_list_splits(job->attempt, i);
@@ -151,9 +151,12 @@ static void all_ready(sc_job_t *job) {
                 sc__job_mono(job) - job->failed_at_ms, job->restore ? job->restore_dir : "the beginning");
     job->failed_at_ms = 0;
   }
+  sc_restart_running(job->restart, sc__job_mono(job));
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
+  if (job->coordinating)
+    sc__view_ask_waiting(job);
 }
 
 /* A task of a job that was complete before asks to leave: nothing can wait for it. */
@@ -164,6 +167,26 @@ static void leave_at_once(sc_job_t *job, uint32_t task) {
 }
 
 /* ---- an attempt ends ---- */
+
+#define INTERRUPT_AFTER_MS 300 /* for functions that end by themselves, whatever they do */
+#define INTERRUPT_AGAIN_MS 50
+
+static void cancel_attempt(sc_job_t *job) {
+  if (!job->attempt)
+    return;
+  sc_attempt_cancel(job->attempt);
+  job->interrupt_at_ms = sc__job_mono(job) + INTERRUPT_AFTER_MS;
+}
+
+static int64_t interrupt_late_slots(sc_job_t *job, int64_t mono_ms) {
+  if (!job->interrupt_at_ms || !job->attempt)
+    return INT64_MAX;
+  if (mono_ms >= job->interrupt_at_ms) {
+    sc_attempt_interrupt(job->attempt);
+    job->interrupt_at_ms = mono_ms + INTERRUPT_AGAIN_MS;
+  }
+  return job->interrupt_at_ms;
+}
 
 static void stop_coordinating(sc_job_t *job, sc_reason_t reason, uint32_t task) {
   if (job->coordinating)
@@ -177,129 +200,32 @@ void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err) {
   sc_error_move(&job->failure, err);
   sc__view_error(job, &job->failure);
   job->failed_at_ms = sc__job_mono(job);
+  /* Before all were ready it was restoring: what it restored from may be what is wrong. */
+  job->suspect = job->restore && job->state == SC_JOB_STARTING &&
+                 (job->failure.code == SC_ECORRUPT || job->failure.code == SC_ENOTFOUND);
   stop_coordinating(job, SC_REASON_TASK_FAILED, task);
-  if (job->attempt)
-    sc_attempt_cancel(job->attempt);
+  cancel_attempt(job);
 }
 
-static void log_end_by_failure(sc_job_t *job) {
-  uint64_t last = sc_coordinator_latest(job->coordinator);
-  char *text = sc_error_format(&job->failure);
-  char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
-  sc__job_log(job, SC_LOG_ERROR, 0, job->failure.operator_name, "failed: %s", text);
-  if (dir)
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
-  else
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed: start it again from the beginning");
-  free(dir);
-  free(text);
+/* Who failed, for the head of a log line; NULL where the text names it anyway. */
+static const char *failed_operator(const sc_job_t *job, const char *text) {
+  const char *name = job->failure.operator_name;
+  return name && !strstr(text, name) ? name : NULL;
 }
 
-static void drop_all_checkpoints(sc_job_t *job);
+/* ---- the job ends ---- */
 
-static void end_job(sc_job_t *job, sc_job_state_t state) {
-  if (state == SC_JOB_FAILED)
-    log_end_by_failure(job);
-  else
-    sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s", sc_job_state_name(state));
-  sc_externalized_t keep = job->options.externalized;
-  job->state = state;
-  if (job->dir && (keep == SC_EXTERNALIZED_NONE ||
-                   (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && state == SC_JOB_CANCELED)))
-    drop_all_checkpoints(job);
-  job->gone = true; /* once the file work is done, see sc__job_gone */
-}
-
-/* Error in user code before the first completed checkpoint: a typo must not loop. */
-static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
-  if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
-    return false;
-  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job));
-  *delay_ms = d.delay_ms;
-  return d.restart;
-}
-
-/* Nothing of the attempt runs, nothing decided is being written: what now? */
-static void decide(sc_job_t *job) {
-  int64_t delay = 0;
-  if (job->canceling) {
-    end_job(job, SC_JOB_CANCELED);
-  } else if (!job->failure.code) {
-    end_job(job, SC_JOB_FINISHED);
-  } else if (may_restart(job, &delay)) {
-    char *text = sc_error_format(&job->failure);
-    sc__job_log(job, SC_LOG_WARN, 0, job->failure.operator_name, "failed, restarts in %" PRId64 " ms: %s", delay, text);
-    free(text);
-    job->restart_at_ms = sc__job_mono(job) + delay;
-    sc__view_state(job, SC_JOB_RESTARTING);
-  } else {
-    end_job(job, SC_JOB_FAILED);
-  }
-}
-
-/* ---- going back ---- */
-
-typedef struct reopen_arg { uint64_t id, attempt; sc_metadata_t *metadata; char *dir; } reopen_arg_t;
-
-static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
-  reopen_arg_t *r = arg;
-  int rc = job->dir ? sc_job_dir_next_attempt(job->dir, &r->attempt, err) : 0;
-  if (rc >= 0 && r->id) {
-    r->dir = sc_job_dir_checkpoint(job->dir, r->id);
-    rc = sc_metadata_read(job->world->storage, r->dir, &r->metadata, err);
-    if (rc >= 0)
-      rc = sc_metadata_verify(job->world->storage, r->dir, sc_job_dir_path(job->dir), r->metadata, false, err);
-  }
-  /* job->restore does not change while the job reopens. */
-  return rc < 0 ? rc : sc__job_prepare(job, r->metadata ? r->metadata : job->restore, err);
-}
-
-static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
-  reopen_arg_t *r = arg;
-  job->reopening = false;
-  job->attempt_number = r->attempt;
-  if (rc >= 0 && r->metadata) {
-    sc__job_drop_plans(job);
-    sc_metadata_destroy(job->restore);
-    free(job->restore_dir);
-    job->restore = r->metadata;
-    job->restore_dir = r->dir;
-    r->metadata = NULL;
-    r->dir = NULL;
-    rc = sc__job_plan(job, err);
-  }
-  if (rc >= 0 && !job->canceling) {
-    sc__view_rewind(job, job->restore ? job->restore->id : 0);
-    begin_attempt(job);
-  } else if (!job->canceling) { /* what it must go back to cannot be read: safe is to stop */
-    sc_error_move(&job->failure, err);
-    sc__view_error(job, &job->failure);
-    end_job(job, SC_JOB_FAILED);
-  }
-  sc_metadata_destroy(r->metadata);
-  free(r->dir);
-  free(r);
-}
-
-static void reopen(sc_job_t *job) {
-  job->restart_at_ms = 0;
-  job->reopening = true;
-  reopen_arg_t *r = sc_calloc(1, sizeof *r);
-  uint64_t latest = sc_coordinator_latest(job->coordinator);
-  /* What it began from stays the point to go back to until a checkpoint of its own completes. */
-  r->id = latest == job->restored_latest ? 0 : latest;
-  job->restored_latest = latest;
-  r->attempt = job->attempt_number + 1;
-  sc__job_file_work(job, run_reopen, done_reopen, r);
-}
-
+/* All of them, as many as can be; the first failure is told. */
 static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
   sc_job_scan_t *scan;
-  int rc = sc_job_scan(job->world->storage, job->path, false, &scan, err);
-  for (uint32_t i = 0; rc >= 0 && i < scan->n; i++)
-    rc = sc_job_dir_delete(job->dir, scan->list[i].id, err);
-  if (rc >= 0)
-    sc_job_scan_destroy(scan);
+  int rc = sc_job_scan(job->world->storage, job->path, SC_LOOK_METADATA, &scan, err);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 0; i < scan->n; i++) {
+    int one = sc_job_dir_delete(job->dir, scan->list[i].id, rc < 0 ? NULL : err);
+    rc = rc < 0 ? rc : one;
+  }
+  sc_job_scan_destroy(scan);
   return rc;
 }
 
@@ -308,8 +234,70 @@ static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
     sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s", err->message);
 }
 
-static void drop_all_checkpoints(sc_job_t *job) {
-  sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
+/* Where the options keep nothing after such an end (reference 3.2). */
+static bool drops_checkpoints(const sc_job_t *job, sc_job_state_t end) {
+  sc_externalized_t keep = job->options.externalized;
+  return job->dir && (keep == SC_EXTERNALIZED_NONE ||
+                      (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && end == SC_JOB_CANCELED));
+}
+
+static void log_end_by_failure(sc_job_t *job) {
+  uint64_t last = sc_coordinator_latest(job->coordinator);
+  char *text = sc_error_format(&job->failure);
+  char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
+  sc__job_log(job, SC_LOG_ERROR, 0, failed_operator(job, text), "failed: %s", text);
+  if (drops_checkpoints(job, SC_JOB_FAILED))
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "its checkpoints are deleted, as checkpoint.externalized asks for");
+  else if (dir)
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
+  else if (job->restore)
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed since it began from %s; continue with "
+                "env:execute { from = \"%s\" }", job->restore_dir, job->restore_dir);
+  else
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed: start it again from the beginning");
+  free(dir);
+  free(text);
+}
+
+static void end_job(sc_job_t *job, sc_job_state_t state) {
+  if (state == SC_JOB_FAILED)
+    log_end_by_failure(job);
+  else
+    sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s", sc_job_state_name(state));
+  job->state = state;
+  if (drops_checkpoints(job, state))
+    sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
+  job->gone = true; /* once the file work is done, see sc__job_gone */
+}
+
+/* Error in user code before the first completed checkpoint: a typo must not loop. */
+static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
+  if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
+    return false;
+  double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
+  sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);
+  *delay_ms = d.delay_ms;
+  return d.restart;
+}
+
+void sc__job_decide(sc_job_t *job, bool again) {
+  int64_t delay = 0;
+  if (job->canceling) {
+    end_job(job, SC_JOB_CANCELED);
+  } else if (!job->failure.code) {
+    end_job(job, SC_JOB_FINISHED);
+  } else if (again && job->suspect) { /* no strategy helps against damage: look for it at once */
+    sc__view_state(job, SC_JOB_RESTARTING);
+    sc__job_reopen(job);
+  } else if (again && may_restart(job, &delay)) {
+    char *text = sc_error_format(&job->failure);
+    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);
+    free(text);
+    job->restart_at_ms = sc__job_mono(job) + delay;
+    sc__view_state(job, SC_JOB_RESTARTING);
+  } else {
+    end_job(job, SC_JOB_FAILED);
+  }
 }
 
 /* ---- reports ---- */
@@ -330,10 +318,10 @@ static void splits_found(sc_job_t *job, sc_report_t *r) {
   deal_splits(job, r->task);
 }
 
-static void ask_split(sc_job_t *job, uint32_t task) {
+static void ask_split(sc_job_t *job, uint32_t task, bool more) {
   uint32_t subtask;
   uint32_t node = sc_graph_task(job->graph, task, &subtask)->nodes[0];
-  sc_enumerator_ask(job->enumerators[node], subtask);
+  sc_enumerator_ask(job->enumerators[node], subtask, more);
   deal_splits(job, node);
 }
 
@@ -356,8 +344,9 @@ static void released(sc_job_t *job) {
   sc__view_attempt(job, NULL);
   sc_attempt_destroy(job->attempt);
   job->attempt = NULL;
+  job->interrupt_at_ms = 0;
   if (!sc_coordinator_writing(job->coordinator))
-    decide(job); /* else sc__job_step does, when it has been written */
+    sc__job_decide(job, true); /* else sc__job_step does, when it has been written */
 }
 
 static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
@@ -370,7 +359,7 @@ static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
     case SC_REPORT_ACK: acknowledged(job, r); break;
     case SC_REPORT_DECLINE: declined(job, r); break;
     case SC_REPORT_FAILED: sc__job_fail(job, r->task, &r->error); break;
-    case SC_REPORT_ASK_SPLIT: ask_split(job, r->task); break;
+    case SC_REPORT_ASK_SPLIT: ask_split(job, r->task, r->id != 0); break;
     case SC_REPORT_SPLITS: splits_found(job, r); break;
     case SC_REPORT_END_OF_DATA:
       job->ended[r->task] = true;
@@ -401,11 +390,6 @@ static void run_report(sc_mail_t *mail, void *owner) {
   if (job->attempt && job->attempt_number == r->attempt) {
     of_this_attempt(job, r);
     sc__job_actions(job);
-    if (job->attempt && job->n_finished == job->graph->n_tasks) {
-      stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
-      sc__job_actions(job);
-      sc_attempt_cancel(job->attempt);
-    }
   }
   sc_report_free(r);
   sc_job_unref(job);
@@ -428,27 +412,43 @@ static void post_report(void *arg, sc_report_t *r) {
 
 /* ---- steps and mail ---- */
 
+/* Every task has left: the attempt is over. Looked at in each step, since the last task may be let
+ * go by whatever moves the coordinator: a report, file work that is done, a tick. */
+static void end_attempt_if_empty(sc_job_t *job) {
+  if (!job->attempt || job->n_finished < job->graph->n_tasks || atomic_load(&job->attempt->canceled))
+    return;
+  stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
+  sc__job_actions(job);
+  cancel_attempt(job);
+}
+
 int64_t sc__job_step(sc_job_t *job) {
   if (job->gone || !job->coordinator)
     return SC_STEP_ON_WAKE;
   int64_t mono = sc__job_mono(job), deadline = INT64_MAX;
   sc_coordinator_tick(job->coordinator, sc__job_now(job), mono);
   sc__job_actions(job);
+  end_attempt_if_empty(job);
   bool ending = job->failure.code || job->canceling || !job->coordinating;
   if (!job->attempt && !job->reopening && !job->restart_at_ms && ending && job->state != SC_JOB_STARTING &&
       !sc_coordinator_writing(job->coordinator))
-    decide(job);
+    sc__job_decide(job, true);
   if (job->gone)
     return SC_STEP_ON_WAKE;
   if (job->restart_at_ms) {
     if (mono >= job->restart_at_ms)
-      reopen(job);
+      sc__job_reopen(job);
     else
       deadline = job->restart_at_ms;
   }
-  int64_t tick = sc_coordinator_deadline(job->coordinator);
+  int64_t tick = sc_coordinator_deadline(job->coordinator), late = interrupt_late_slots(job, mono);
   deadline = tick < deadline ? tick : deadline;
-  return deadline == INT64_MAX ? SC_STEP_ON_WAKE : deadline * 1000000;
+  deadline = late < deadline ? late : deadline;
+  return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
+}
+
+bool sc__job_canceling(const sc_job_t *job) {
+  return job->canceling || job->gone;
 }
 
 bool sc__job_gone(const sc_job_t *job) {
@@ -462,9 +462,12 @@ bool sc__job_gone(const sc_job_t *job) {
 }
 
 const char *sc__job_what_runs(sc_job_t *job) {
-  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++)
-    if (!job->attempt->slots[i].down && job->attempt->slots[i].n_tasks)
-      return job->attempt->slots[i].tasks[0]->name;
+  for (uint32_t i = 0; job->attempt && i < job->attempt->config.n_slots; i++) {
+    sc_slot_t *s = &job->attempt->slots[i];
+    const char *running = atomic_load(&s->running);
+    if (!atomic_load(&s->down) && (running || s->n_tasks))
+      return running ? running : s->tasks[0]->name;
+  }
   return "file work";
 }
 
@@ -490,8 +493,7 @@ static void run_cancel(sc_mail_t *mail, void *owner) {
     stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
     sc__view_state(job, SC_JOB_CANCELING);
     sc__job_actions(job);
-    if (job->attempt)
-      sc_attempt_cancel(job->attempt);
+    cancel_attempt(job);
   }
   drop_job_mail(mail);
 }
@@ -504,7 +506,7 @@ static void run_start(sc_mail_t *mail, void *owner) {
   sc_job_t *job = ((job_mail_t *)mail)->job;
   sc_job_ref(job); /* the engine's */
   sc__engine_add(owner, job);
-  begin_attempt(job);
+  sc__job_begin_attempt(job);
   sc__job_actions(job);
   drop_job_mail(mail);
 }

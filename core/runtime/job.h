@@ -9,7 +9,7 @@
  *   RESTARTING begins only when nothing of the old attempt runs any more and a decided checkpoint
  *   has been written (DESIGN section 6, "What is complete").
  *
- * Rooms: job_open (what sc_job_start does), job_actions (the coordinator's actions and file work, in
+ * Rooms: job_open (what sc_job_start does), job_back (what to go back to), job_actions (the coordinator's actions and file work, in
  * order, in the pool), job_view (what other threads see: one lock, an eventfd), job (the rest).
  *
  * Threads: functions below that say "any" may be called by any thread; the others belong to the
@@ -36,6 +36,7 @@ typedef struct sc_job_options {
   const char *dir;                /* checkpoint directory, or NULL: no checkpoints */
   sc_coordinator_config_t checkpoint;
   sc_externalized_t externalized;
+  bool synchronous;               /* snapshots are written while the task waits (SPEC D2's switch) */
   sc_restart_config_t restart;
   uint32_t n_slots;
   uint32_t segment_size, exclusive_buffers, floating_buffers;
@@ -74,13 +75,14 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out);
 void sc_job_status_fini(sc_job_status_t *s);
 const char *sc_job_id(const sc_job_t *job);
 void sc_job_cancel(sc_job_t *job);  /* idempotent */
-/* Ask for a checkpoint: a ticket for sc_job_ticket. */
+/* Ask for a checkpoint, which is taken when the job runs: a ticket for sc_job_ticket. */
 uint64_t sc_job_checkpoint(sc_job_t *job);
 /* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given once. */
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);
 void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out);      /* sc_attempt_metrics; of the last attempt */
-void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out); /* msgpack array of a collect's rows */
+/* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
+int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);
 /* An eventfd that is readable while events wait for sc_job_events. The job's. */
@@ -91,6 +93,7 @@ int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms);
 
 /* ---- coordinator's thread (engine.c) ---- */
 int64_t sc__job_step(sc_job_t *job);   /* due things; returns the next deadline, monotonic ns */
+bool sc__job_canceling(const sc_job_t *job);
 bool sc__job_gone(const sc_job_t *job);/* ended, and nothing of it runs */
 const char *sc__job_what_runs(sc_job_t *job); /* for a shutdown that hangs */
 

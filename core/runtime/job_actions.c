@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 /* ---- file work ---- */
@@ -175,11 +176,11 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
                          uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
-  out->state.uid = sc_strdup(s->uid);
   out->state.watermark = s->watermark;
   out->state.forwarded = s->forwarded;
   out->state.idle = s->idle;
-  for (uint32_t i = 0; i < s->n_handles; i++) {
+  bool dropped = SC_PLANTED(FINISHED_DROPPED) && snap->checkpoint != id;
+  for (uint32_t i = 0; i < s->n_handles && !dropped; i++) {
     sc_handle_t *h = sc_operator_snapshot_add(&out->state, s->handles[i].kind);
     sc_handle_fini(h);
     sc_handle_copy(h, &s->handles[i]);
@@ -215,17 +216,32 @@ static sc_metadata_t *build_metadata(sc_job_t *job, const sc_action_t *act) {
   return m;
 }
 
-typedef struct write_arg { uint64_t id; sc_metadata_t *metadata; char *dir; uint64_t bytes; int64_t began_ns; } write_arg_t;
+typedef struct write_arg { uint64_t id; int64_t timestamp_ms; sc_metadata_t *metadata; char *dir; } write_arg_t;
 
 static int run_write(sc_job_t *job, void *arg, sc_error_t *err) {
   write_arg_t *w = arg;
   return sc_metadata_write(job->world->storage, w->dir, w->metadata, err);
 }
 
+/* It is there, and users see it. */
+static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
+  char *dir = sc_job_dir_checkpoint(job->dir, id);
+  int64_t now = sc__job_now(job);
+  job->last_good_ms = sc__job_mono(job);
+  sc__view_lock(job);
+  sc_statistics_completed(job->view.statistics, id, now, dir);
+  sc__view_unlock(job);
+  sc__view_checkpoint(job, id, true, dir);
+  sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms", now - timestamp_ms);
+  free(dir);
+}
+
 static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   write_arg_t *w = arg;
   if (rc < 0)
     sc__job_log(job, SC_LOG_WARN, w->id, NULL, "its _metadata could not be written: %s", err->message);
+  else if (!job->coordinating) /* decided before the attempt ended: no task is there to be told */
+    show_complete(job, w->id, w->timestamp_ms);
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
   sc_metadata_destroy(w->metadata);
   free(w->dir);
@@ -235,6 +251,7 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
 static void write_metadata(sc_job_t *job, const sc_action_t *act) {
   write_arg_t *w = sc_calloc(1, sizeof *w);
   w->id = act->id;
+  w->timestamp_ms = act->timestamp_ms;
   w->metadata = build_metadata(job, act);
   w->dir = sc_job_dir_checkpoint(job->dir, act->id);
   sc__job_file_work(job, run_write, done_write, w);
@@ -258,24 +275,16 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_lock(job);
   sc_statistics_triggered(job->view.statistics, act->id, act->timestamp_ms, act->request != 0);
   sc__view_unlock(job);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u sources)", act->n_tasks);
+  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks, act->n_tasks == 1 ? "" : "s");
   for (uint32_t i = 0; i < act->n_tasks && job->attempt; i++)
     sc_attempt_trigger(job->attempt, act->tasks[i], act->id, act->timestamp_ms);
 }
 
 static void complete(sc_job_t *job, const sc_action_t *act) {
-  char *dir = sc_job_dir_checkpoint(job->dir, act->id);
-  int64_t now = sc__job_now(job);
-  job->last_good_ms = sc__job_mono(job);
-  sc__view_lock(job);
-  sc_statistics_completed(job->view.statistics, act->id, now, dir);
-  sc__view_unlock(job);
-  sc__view_checkpoint(job, act->id, true, dir);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "completed in %" PRId64 " ms", now - act->timestamp_ms);
+  show_complete(job, act->id, act->timestamp_ms);
   for (uint32_t i = 0; i < job->graph->n_tasks && job->attempt; i++)
     if (!job->finished[i])
       sc_attempt_complete(job->attempt, i, act->id);
-  free(dir);
 }
 
 static void aborted(sc_job_t *job, const sc_action_t *act) {

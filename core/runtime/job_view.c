@@ -9,6 +9,7 @@
 #include "../base/mem.h"
 #include "job_parts.h"
 
+#define HISTORY 10        /* checkpoints that are kept in detail */
 #define EVENTS_MAX 10000 /* kept for a user who never looks */
 
 const char *sc_job_state_name(sc_job_state_t s) {
@@ -22,7 +23,7 @@ void sc__view_init(sc_job_t *job) {
   pthread_mutex_init(&v->lock, NULL);
   v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  v->statistics = sc_statistics_create(0, job->graph->n_tasks);
+  v->statistics = sc_statistics_create(HISTORY, job->graph->n_tasks);
   v->rows_tail = &v->rows;
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
     const sc_chain_plan_t *c = &job->graph->chains[i];
@@ -98,8 +99,9 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
   sc__view_lock(job);
   v->state = state;
   v->restarts = sc_restart_count(job->restart);
-  begin_event(v, sc_job_state_name(state), v->error ? 1 : 0);
-  if (v->error) {
+  bool failed = v->error && (state == SC_JOB_RESTARTING || state == SC_JOB_FAILED);
+  begin_event(v, sc_job_state_name(state), failed);
+  if (failed) {
     sc_pack_cstr(&v->events, "error");
     sc_pack_cstr(&v->events, v->error);
   }
@@ -109,7 +111,7 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
 
 void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   char *text = sc_error_format(err);
-  if (err->operator_name) {
+  if (err->operator_name && !strstr(text, err->operator_name)) { /* user errors begin with it */
     char *named = sc_format("%s [%s]", text, err->operator_name);
     free(text);
     text = named;
@@ -221,20 +223,59 @@ static void drop_ask(sc_mail_t *mail) {
   free(mail);
 }
 
+static void request(sc_job_t *job, uint64_t ticket) {
+  sc__view_asked(job, ticket, sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+}
+
+void sc__view_ask_waiting(sc_job_t *job) {
+  for (;;) {
+    sc__view_lock(job);
+    sc_answer_t *a = job->view.answers;
+    while (a && !a->waits)
+      a = a->next;
+    uint64_t ticket = a ? a->ticket : 0;
+    if (a)
+      a->waits = false;
+    sc__view_unlock(job);
+    if (!ticket)
+      return;
+    request(job, ticket);
+  }
+}
+
+/* Before it runs, and between two attempts, a job will take one as soon as it can; where it ends
+ * instead, sc_job_ticket says so. */
+static bool may_wait(const sc_job_t *job) {
+  return job->dir && !job->coordinating && !job->all_finished && !job->canceling &&
+         !sc_job_state_ended(job->state);
+}
+
+static void wait_to_ask(sc_job_t *job, uint64_t ticket) {
+  sc__view_lock(job);
+  sc_answer_t *a = find_answer(&job->view, ticket, 0);
+  if (a)
+    a->waits = true;
+  sc__view_unlock(job);
+}
+
 static void run_ask(sc_mail_t *mail, void *owner) {
   ask_mail_t *m = (ask_mail_t *)mail;
   sc_job_t *job = m->job;
-  if (!job->coordinator || !job->coordinating || !job->dir || job->all_finished) {
+  if (may_wait(job)) {
+    wait_to_ask(job, m->ticket);
+  } else if (!job->coordinating || !job->path || job->all_finished) {
     sc_error_t err = SC_ERROR_INIT;
-    if (!job->dir)
+    if (!job->path)
       sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
+    else if (job->gone || sc_job_state_ended(job->state))
+      sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
     else
       sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s", sc_job_state_name(job->state));
     sc__view_asked(job, m->ticket, UINT64_MAX);
     sc__view_answer(job, UINT64_MAX, 0, &err);
     sc_error_clear(&err);
   } else {
-    sc__view_asked(job, m->ticket, sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+    request(job, m->ticket);
     sc__job_actions(job);
   }
   drop_ask(mail);
@@ -320,7 +361,16 @@ void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
   sc__view_unlock(job);
 }
 
-void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
+static bool is_collect(const sc_job_t *job, const char *uid) {
+  for (uint32_t i = 0; i < job->graph->n_nodes; i++)
+    if (strcmp(job->graph->nodes[i].uid, uid) == 0)
+      return job->graph->nodes[i].type->delivers;
+  return false;
+}
+
+int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
+  if (!is_collect(job, uid)) /* the graph does not change: no lock */
+    return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;
   sc__view_lock(job);
@@ -338,6 +388,7 @@ void sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out) {
   sc_pack_array(out, n);
   sc_buf_put_bytes(out, sc_buf_bytes(&rows));
   sc_buf_free(&rows);
+  return 0;
 }
 
 void sc_job_events(sc_job_t *job, sc_buf_t *out) {

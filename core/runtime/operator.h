@@ -11,7 +11,8 @@
  *
  * An item's value is bytes (msgpack) or an opaque value of the emitter with `encode` and `field`:
  * core carries Lua tables without knowing them. Opaque values, and bytes of an item, are borrowed
- * until the emitter's next step; the receiver takes what it needs in begin.
+ * until the emitter's next step; the receiver takes what it needs in begin. One that may change an
+ * opaque value takes a copy where the item is `shared`: others see the value, too.
  *
  * Order of calls: create, [restore], open, then any of begin.../step, poll, snapshot, complete,
  * aborted; last destroy (always, also after a failed open).
@@ -45,6 +46,7 @@ typedef struct sc_item {
   bool is_watermark;          /* `timestamp` is a watermark; no value */
   bool is_status, idle;       /* stream status; no value */
   bool has_timestamp, has_key;
+  bool shared;                /* another receiver gets the opaque value, or its emitter keeps it */
   int64_t timestamp;          /* ms */
   uint16_t key_group;         /* with has_key: key bytes and their group at the receiver */
   sc_bytes_t key;             /* an emitter may leave key_group 0: the driver computes it */
@@ -78,6 +80,8 @@ typedef struct sc_operator_ops {
   bool (*mid_record)(sc_operator_t *op);
   int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
   void (*no_more_splits)(sc_operator_t *op);
+  /* It has splits that it has not ended: an ask_split is for one more (enumerator.h). NULL: never. */
+  bool (*holds_splits)(sc_operator_t *op);
 
   /* Operator list state, msgpack as in SC_HANDLE_LIST; before open, only when there is some. */
   int (*restore)(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err);
@@ -131,7 +135,8 @@ typedef struct sc_op_services {
   /* Encode the item into the exchanges of its output at once. 0, or 1: written, but an output is
    * full now: return BLOCKED from step as soon as possible. Negative on error. */
   int (*write)(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err);
-  /* Sources: ask the enumerator for a split (idempotent until answered). */
+  /* Sources: ask the enumerator for a split (idempotent until answered): when there is none left, and
+   * when all that it has wait. */
   void (*ask_split)(sc_op_context_t *c);
   /* Run `run` in the pool, then `done` on the slot's thread (rc is run's result). Where the attempt
    * has died meanwhile, `dropped` (any thread) is called instead of done. Either frees arg. */
@@ -158,6 +163,7 @@ typedef struct sc_operator_type {
   const char *kind;       /* "file_source"; unique */
   bool is_source;
   bool replayable;        /* sources: false weakens exactly-once; named at start */
+  bool delivers;          /* sinks: hands its rows to the job's main side */
   bool exactly_once;      /* sinks (no outputs): false is named at start. true for all others */
   /* Make one subtask's operator from the options (msgpack map, borrowed for the job's life).
    * `data` is the factory's (binding). `context` is complete but for the current key. */

@@ -8,6 +8,8 @@
 #include "../base/mem.h"
 #include "attempt.h"
 
+#define FAR_MS 60000 /* the wall clock may be set: a far deadline is looked at every minute */
+
 /* ---- mail from the coordinator ---- */
 
 typedef enum { TRIGGER, COMPLETE, ABORT, SPLIT, NO_MORE, FINISHED, LIST_SPLITS } tell_kind_t;
@@ -31,7 +33,7 @@ static void give_split(sc_task_t *t, bool no_more, sc_bytes_t split) {
   sc_operator_t *op = t->chain.links[0].op;
   if (!op)
     return;
-  t->asked_split = false;
+  t->asked_split = SC_ASKED_NOTHING;
   t->wake_at_ms = 0;
   if (no_more) {
     op->ops->no_more_splits(op);
@@ -45,30 +47,68 @@ static void give_split(sc_task_t *t, bool no_more, sc_bytes_t split) {
   sc_error_clear(&err);
 }
 
-/* A split behind a trigger is looked at only after that checkpoint's start (DESIGN, "Mail"). */
+/* What stands behind a trigger is looked at only after that checkpoint's start (DESIGN, "Mail"): a
+ * split, since the enumerator's part no longer holds it, and the next trigger, since a split before
+ * it belongs to this reader's part. */
+static bool must_wait(const sc_task_t *t) {
+  return t->trigger.id || t->deferred; /* its turn has not come, or that of what came before */
+}
+
+static sc_deferred_t *defer(sc_task_t *t) {
+  sc_deferred_t *d = sc_calloc(1, sizeof *d);
+  *t->deferred_tail = d;
+  t->deferred_tail = &d->next;
+  return d;
+}
+
+static void drop_deferred(sc_task_t *t, sc_deferred_t **at) {
+  sc_deferred_t *d = *at;
+  *at = d->next;
+  if (!*at)
+    t->deferred_tail = at;
+  sc_buf_free(&d->split);
+  free(d);
+}
+
 static void split_arrived(sc_task_t *t, bool no_more, sc_buf_t *split) {
-  if (t->trigger.id == 0) {
+  if (!must_wait(t)) {
     give_split(t, no_more, sc_buf_bytes(split));
     return;
   }
-  sc_deferred_t *d = sc_calloc(1, sizeof *d);
+  sc_deferred_t *d = defer(t);
   d->no_more = no_more;
   d->split = *split;
   *split = (sc_buf_t)SC_BUF_INIT;
-  *t->deferred_tail = d;
-  t->deferred_tail = &d->next;
+}
+
+static void trigger_arrived(sc_task_t *t, const sc_barrier_t *b) {
+  if (t->n_channels)
+    sc_input_trigger(t->input, b);
+  else if (!must_wait(t))
+    t->trigger = *b;
+  else
+    defer(t)->trigger = *b;
 }
 
 static void give_deferred(sc_task_t *t) {
   while (t->deferred && t->trigger.id == 0) {
     sc_deferred_t *d = t->deferred;
-    t->deferred = d->next;
-    if (!t->deferred)
-      t->deferred_tail = &t->deferred;
-    give_split(t, d->no_more, sc_buf_bytes(&d->split));
-    sc_buf_free(&d->split);
-    free(d);
+    if (d->trigger.id)
+      t->trigger = d->trigger;
+    else
+      give_split(t, d->no_more, sc_buf_bytes(&d->split));
+    drop_deferred(t, &t->deferred);
   }
+}
+
+/* An aborted checkpoint holds back nothing more, whether its turn has come or not. */
+static void forget_trigger(sc_task_t *t, uint64_t id) {
+  for (sc_deferred_t **at = &t->deferred; *at; at = &(*at)->next)
+    if ((*at)->trigger.id == id) {
+      drop_deferred(t, at);
+      break;
+    }
+  give_deferred(t);
 }
 
 static void completed(sc_task_t *t, uint64_t id) {
@@ -95,12 +135,14 @@ static void leave(sc_task_t *t) {
 static void list_splits(sc_slot_t *s, uint32_t node) {
   const sc_node_t *n = &s->attempt->config.graph->nodes[node];
   sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SPLITS, node);
+  atomic_store(&s->running, n->name);
   int rc = n->type->list_splits(n->data, sc_buf_bytes(&n->options), n->parallelism, s->host, &r->bytes, &r->error);
   if (rc < 0) {
     r->kind = SC_REPORT_FAILED;
     r->task = UINT32_MAX;
     sc_error_set_operator(&r->error, n->name);
   }
+  atomic_store(&s->running, NULL);
   sc_report_post(s->attempt, r);
 }
 
@@ -113,10 +155,8 @@ static void run_tell(sc_mail_t *mail, void *owner) {
       list_splits(owner, m->node);
       break;
     case TRIGGER:
-      if (alive && t->n_channels == 0)
-        t->trigger = (sc_barrier_t){m->id, m->timestamp_ms};
-      else if (alive)
-        sc_input_trigger(t->input, &(sc_barrier_t){m->id, m->timestamp_ms});
+      if (alive)
+        trigger_arrived(t, &(sc_barrier_t){m->id, m->timestamp_ms});
       break;
     case COMPLETE:
       if (alive)
@@ -125,7 +165,7 @@ static void run_tell(sc_mail_t *mail, void *owner) {
     case ABORT:
       if (alive)
         sc_task_aborted(t, m->id);
-      give_deferred(t);
+      forget_trigger(t, m->id);
       break;
     case SPLIT:
     case NO_MORE:
@@ -197,25 +237,33 @@ static void slot_start(void *arg) {
   sc_slot_t *s = arg;
   const sc_host_ops_t *host = &s->attempt->config.host;
   sc_error_t err = SC_ERROR_INIT;
-  if (host->create && host->create(host->arg, &s->host, &err) < 0) {
+  if (host->create && host->create(host->arg, &s->attempt->canceled, &s->host, &err) < 0) {
     sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED, s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
     sc_error_move(&r->error, &err);
     sc_report_post(s->attempt, r);
     s->host_failed = true;
-    return;
   }
-  for (uint32_t i = 0; i < s->n_tasks; i++)
+}
+
+static void start_tasks(sc_slot_t *s) {
+  s->started = true;
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    atomic_store(&s->running, s->tasks[i]->name);
     sc_task_start(s->tasks[i]);
+  }
+  atomic_store(&s->running, NULL);
 }
 
 static void take_down(sc_slot_t *s) {
-  for (uint32_t i = 0; i < s->n_tasks; i++)
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    atomic_store(&s->running, s->tasks[i]->name);
     sc_task_down(s->tasks[i]);
+  }
   if (s->host && s->attempt->config.host.destroy)
     s->attempt->config.host.destroy(s->host);
   s->host = NULL;
   sc_mailbox_close(&s->mailbox); /* last: what is dropped from here on finds no operator in use */
-  s->down = true;
+  atomic_store(&s->down, true);
   sc_report_post(s->attempt, sc_report_new(s->attempt, SC_REPORT_SLOT_GONE, s->index));
   sc_attempt_unref(s->attempt);
 }
@@ -224,10 +272,14 @@ static bool step_tasks(sc_slot_t *s) {
   bool moved = false;
   for (uint32_t i = 0; i < s->n_tasks; i++) {
     sc_mailbox_run(&s->mailbox, s);
-    if (s->tasks[i]->phase != SC_PHASE_LOADING)
-      give_deferred(s->tasks[i]);
-    moved |= sc_task_step(s->tasks[i]);
+    sc_task_t *t = s->tasks[i];
+    if (t->phase != SC_PHASE_LOADING)
+      give_deferred(t);
+    /* Relaxed: looked at only when nothing has moved for two seconds. */
+    atomic_store_explicit(&s->running, t->name, memory_order_relaxed);
+    moved |= sc_task_step(t);
   }
+  atomic_store_explicit(&s->running, NULL, memory_order_relaxed);
   return moved;
 }
 
@@ -253,23 +305,26 @@ static int64_t next_deadline(sc_slot_t *s, int64_t now_ns) {
   }
   if (at_ms == INT64_MAX)
     return SC_STEP_ON_WAKE;
-  int64_t in_ms = at_ms - sc_world_now_ms(s->attempt->config.world);
-  if (in_ms <= 0)
+  int64_t wall_ms = sc_world_now_ms(s->attempt->config.world);
+  if (at_ms <= wall_ms)
     return SC_STEP_AGAIN;
-  return now_ns + (in_ms > 3600000 ? 3600000 : in_ms) * 1000000; /* a far one is looked at hourly */
+  int64_t in_ms = at_ms - wall_ms;
+  return now_ns + (in_ms > FAR_MS ? FAR_MS : in_ms) * 1000000;
 }
 
 static int64_t slot_step(void *arg) {
   sc_slot_t *s = arg;
-  if (s->down)
+  if (atomic_load(&s->down))
     return SC_STEP_ON_WAKE;
   if (atomic_load(&s->attempt->canceled)) {
     take_down(s);
     return SC_STEP_ON_WAKE;
   }
-  sc_mailbox_run(&s->mailbox, s);
-  if (s->host_failed)
+  if (s->host_failed || !atomic_load(&s->attempt->deployed))
     return SC_STEP_ON_WAKE;
+  if (!s->started)
+    start_tasks(s);
+  sc_mailbox_run(&s->mailbox, s);
   bool moved = step_tasks(s);
   int64_t now_ns = sc_world_mono_ns(s->attempt->config.world);
   if (moved) {

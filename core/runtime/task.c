@@ -52,10 +52,15 @@ static sc_task_t *task_of(const sc_op_context_t *c) {
 
 static void service_ask_split(sc_op_context_t *c) {
   sc_task_t *t = task_of(c);
-  if (t->asked_split)
+  sc_operator_t *op = t->chain.links[0].op;
+  bool more = op->ops->holds_splits && op->ops->holds_splits(op);
+  int ask = more ? SC_ASKED_MORE : SC_ASKED_SPLIT;
+  if ((int)t->asked_split >= ask) /* what it asked for before covers it */
     return;
-  t->asked_split = true;
-  report(t, SC_REPORT_ASK_SPLIT);
+  t->asked_split = ask;
+  sc_report_t *r = sc_report_new(t->attempt, SC_REPORT_ASK_SPLIT, t->index);
+  r->id = more;
+  sc_report_post(t->attempt, r);
 }
 
 typedef struct op_work {
@@ -340,18 +345,9 @@ static void load_run(sc_work_t *work) {
   sc_attempt_unref(a);
 }
 
-static bool restored_as_finished(const sc_task_t *t) {
-  for (uint32_t i = 0; i < t->chain.n_links; i++) {
-    const sc_restore_operator_t *plan = plan_of(t, i);
-    if (!plan || !plan->finished)
-      return false;
-  }
-  return true;
-}
-
 void sc_task_start(sc_task_t *t) {
   sc_error_t err = SC_ERROR_INIT;
-  t->restored_finished = restored_as_finished(t);
+  t->restored_finished = t->attempt->chain_finished[t->plan - t->attempt->config.graph->chains];
   for (uint32_t i = 0; i < t->chain.n_links; i++)
     fill_context(t, i);
   int rc = create_state(t, &err);
@@ -451,9 +447,15 @@ static int read_input(sc_task_t *t) {
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e.watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e.idle); return 1;
     case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e.barrier, e.alignment_bytes); return 1;
-    case SC_INPUT_ABORTED: superseded(t, &e); return 1;
-    case SC_INPUT_END: begin_end(t); return 1;
-    case SC_INPUT_CLOSED: t->closed = true; return 1;
+    case SC_INPUT_ABORTED:
+      if (e.superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
+        superseded(t, &e);
+      return 1;
+    case SC_INPUT_END:
+      if (t->phase == SC_PHASE_RUNNING) /* one restored as finished has handed it on already */
+        begin_end(t);
+      return 1;
+    case SC_INPUT_CLOSED: return 1;
   }
   return 0;
 }
@@ -461,7 +463,7 @@ static int read_input(sc_task_t *t) {
 /* One poll of a source: 1 if something came of it. */
 static int read_source(sc_task_t *t) {
   sc_link_t *head = &t->chain.links[0];
-  if (t->wake_at_ms && !atomic_exchange(&t->poked, false) && t->wake_at_ms > now_ms(t))
+  if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
     return 0;
   head->context.wake_at_ms = INT64_MAX;
   int rc = sc_chain_poll(&t->chain, &t->error);
@@ -493,14 +495,15 @@ static int step_once(sc_task_t *t) {
     int rc = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
     return rc < 0 ? rc : rc != SC_CHAIN_BLOCKED;
   }
+  /* Before a snapshot: what its operators did at their end belongs to a task that has ended. */
+  if (t->phase == SC_PHASE_ENDING) {
+    ended(t);
+    return 1;
+  }
   if (t->trigger.id && !mid_record(t)) {
     sc_barrier_t b = t->trigger;
     t->trigger.id = 0;
     sc_task_snapshot(t, &b, 0);
-    return 1;
-  }
-  if (t->phase == SC_PHASE_ENDING) {
-    ended(t);
     return 1;
   }
   if (t->look_at_timers) {
@@ -573,8 +576,9 @@ bool sc_task_idle(sc_task_t *t) {
   return rc > 0;
 }
 
-int64_t sc_task_deadline_ms(const sc_task_t *t) {
-  if (t->phase != SC_PHASE_RUNNING)
+int64_t sc_task_deadline_ms(sc_task_t *t) {
+  /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
+  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;
   int64_t timer = t->timers ? sc_chain_next_timer(&t->chain) : INT64_MAX;
   /* 0 means "poll at once": it does so in its next step, and sleeps here only when it could not. */

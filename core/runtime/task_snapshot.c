@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "attempt.h"
 
 typedef struct snapshot_work {
@@ -119,7 +120,7 @@ static void run_work(sc_work_t *work) {
   if (rc >= 0)
     rc = write_keyed(w, &r->error);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
-  if (rc < 0)
+  if (rc < 0 && !SC_PLANTED(LOST_PART))
     r->kind = SC_REPORT_DECLINE;
   r->snapshot = w->snapshot;
   w->snapshot = NULL;
@@ -131,7 +132,10 @@ static void run_work(sc_work_t *work) {
 static void submit(sc_task_t *t, snapshot_work_t *w) {
   t->works++;
   sc_attempt_ref(t->attempt);
-  sc_world_submit(t->attempt->config.world, &w->work);
+  if (t->attempt->config.synchronous) /* here and now, before another record */
+    w->work.run(&w->work);
+  else
+    sc_world_submit(t->attempt->config.world, &w->work);
 }
 
 void sc_task_submit_ready(sc_task_t *t) {
@@ -153,6 +157,8 @@ void sc_task_submit_ready(sc_task_t *t) {
 
 /* An abort of a newer checkpoint ends an older alignment, too: the coordinator hears of that. */
 static void abort_input(sc_task_t *t, uint64_t id) {
+  if (t->n_channels == 0)
+    return; /* a source: nobody would read what the input has to say of it */
   uint64_t aligning = sc_input_pending(t->input);
   sc_input_abort(t->input, id);
   if (!aligning || aligning >= id || sc_input_pending(t->input) == aligning)

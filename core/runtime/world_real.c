@@ -190,14 +190,18 @@ static bool retire_actor(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms) {
       gone = a->gone;
   }
   pthread_mutex_unlock(&a->lock);
-  if (!gone) { /* it hangs in its step: what it uses must stay */
-    pthread_detach(a->thread);
-    return false;
-  }
+  if (!gone)
+    return false; /* it hangs in its step: what it uses must stay; it may be retired again */
   pthread_join(a->thread, NULL);
   actor->impl = NULL;
   free_actor(a);
   return true;
+}
+
+/* SIGURG: ignored by default, and blocked but where a slot's host lets it through. */
+static void interrupt_actor(sc_world_t *w, sc_actor_t *actor) {
+  real_actor_t *a = actor->impl;
+  pthread_kill(a->thread, SIGURG);
 }
 
 /* ---- the I/O pool ---- */
@@ -264,6 +268,7 @@ static const sc_world_ops_t ops = {
     .spawn = spawn_actor,
     .wake = wake_actor,
     .retire = retire_actor,
+    .interrupt = interrupt_actor,
     .submit = submit_work,
     .pause = pause_for,
     .destroy = destroy_world,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_files.h"
 
 struct sc_job_dir {
@@ -67,7 +68,7 @@ static int write_ids(sc_job_dir_t *d, uint64_t reserved, uint64_t attempt, sc_er
 
 uint64_t sc_job_dir_highest_id(sc_job_dir_t *d) {
   pthread_mutex_lock(&d->ids);
-  uint64_t highest = d->reserved > d->found ? d->reserved : d->found;
+  uint64_t highest = d->reserved > d->found && !SC_PLANTED(ID_AGAIN) ? d->reserved : d->found;
   pthread_mutex_unlock(&d->ids);
   return highest;
 }
@@ -102,7 +103,7 @@ static int find_highest(sc_job_dir_t *d, sc_error_t *err) {
 }
 
 static int open_parts(sc_job_dir_t *d, sc_error_t *err) {
-  int rc = d->storage->ops->make_dir(d->storage, d->path, err);
+  int rc = sc_storage_make_lasting(d->storage, d->path, err);
   if (rc < 0)
     return rc;
   char *lock = sc_path_join(d->path, "lock");

@@ -70,9 +70,14 @@ typedef struct sc_job_scan {
   uint32_t n;
 } sc_job_scan_t;
 
-/* Look at all chk-N of a job's folder; needs no lock. An absent folder holds none. With `files`,
- * the files that a _metadata lists must be there with their lengths, too. */
-int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **out,
+typedef enum {
+  SC_LOOK_METADATA,  /* at _metadata only */
+  SC_LOOK_LENGTHS,   /* the files that it lists must be there with their lengths, too */
+  SC_LOOK_CHECKSUMS  /* and every byte of them be as it was written: reads everything */
+} sc_job_look_t;
+
+/* Look at all chk-N of a job's folder; needs no lock. An absent folder holds none. */
+int sc_job_scan(sc_storage_t *s, const char *path, sc_job_look_t look, sc_job_scan_t **out,
                 sc_error_t *err);
 void sc_job_scan_destroy(sc_job_scan_t *scan); /* NULL is fine */
 

@@ -26,7 +26,7 @@ static int by_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void look_at(sc_storage_t *s, const char *job, bool files, sc_found_t *f) {
+static void look_at(sc_storage_t *s, const char *job, sc_job_look_t look, sc_found_t *f) {
   char *dir = sc_format("%s/chk-%" PRIu64, job, f->id);
   /* A file of that name holds nothing, as an empty folder would. */
   int rc = s->ops->kind(s, dir, NULL) == 1 ? SC_ENOTFOUND
@@ -46,13 +46,14 @@ static void look_at(sc_storage_t *s, const char *job, bool files, sc_found_t *f)
     sc_metadata_destroy(f->metadata);
     f->metadata = NULL;
   } else {
-    rc = files ? sc_metadata_verify(s, dir, job, f->metadata, false, &f->error) : 0;
+    bool full = look == SC_LOOK_CHECKSUMS;
+    rc = look == SC_LOOK_METADATA ? 0 : sc_metadata_verify(s, dir, job, f->metadata, full, &f->error);
     f->state = rc < 0 ? SC_FOUND_DAMAGED : SC_FOUND_VALID;
   }
   free(dir);
 }
 
-int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **out,
+int sc_job_scan(sc_storage_t *s, const char *path, sc_job_look_t look, sc_job_scan_t **out,
                 sc_error_t *err) {
   sc_names_t names;
   int rc = sc_storage_names(s, path, &names, err);
@@ -69,7 +70,7 @@ int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **o
   for (size_t i = 0; i < names.n; i++) {
     sc_found_t *f = &scan->list[scan->n];
     if (sc__job_parse_name(names.list[i], &f->id)) {
-      look_at(s, path, files, f);
+      look_at(s, path, look, f);
       scan->n++;
     }
   }

@@ -91,6 +91,10 @@ typedef struct sc_names {
 int sc_storage_names(sc_storage_t *s, const char *path, sc_names_t *names, sc_error_t *err);
 void sc_names_free(sc_names_t *names);
 
+/* make_dir for a folder that outlives this process. What is there already may have been made by a
+ * process that died before the name was safe; so all names on the way are synced, as far as this
+ * process may open the folders that hold them. */
+int sc_storage_make_lasting(sc_storage_t *s, const char *path, sc_error_t *err);
 /* Remove a folder with everything below it, deepest first; absent: 0. */
 int sc_storage_remove_tree(sc_storage_t *s, const char *path, sc_error_t *err);
 /* "a/b" + "c" -> "a/b/c" (malloc'ed). */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 #define STATES_MAX 65535
 #define LENGTH_MAX (UINT32_MAX - 65536) /* of a key or a value */
@@ -82,6 +83,8 @@ static int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t lo
 
 /* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
 static sc_delta_t *delta_for_write(const sc_heap_t *h) {
+  if (SC_PLANTED(OVERLAY_LEAKS) && h->n_deltas <= 1)
+    return NULL;
   return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
 }
 

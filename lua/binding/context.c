@@ -134,6 +134,7 @@ static int emit(lua_State *L, lsc_op_t *op, uint16_t output, int value, const ch
   if (!own)
     return emit_overflow(L, op, value);
   lua_settop(L, value);
+  op->item.shared = true; /* the function goes on, and may keep it */
   op->yielded = LSC_YIELD_VALUE;
   return lua_yield(L, 1);
 }

@@ -7,11 +7,12 @@
 #include "context.h"
 #include "user_error.h"
 
-/* Lay out fn(record) or fn(record, ctx). */
+/* Lay out fn(record) or fn(record, ctx). C functions take what follows their argument for options:
+ * tonumber(v, ctx) would look for a base. */
 static void lay_out(lsc_op_t *op, bool with_context, lsc_returned_cb returned) {
   lsc__prepare(op, LSC_SHELF_FUNCTION);
   lsc__push(op, LSC_SHELF_RECORD);
-  if (with_context)
+  if (with_context && op->wants_context)
     lsc__push(op, LSC_SHELF_CONTEXT);
   lsc__call(op, returned);
 }
@@ -72,6 +73,7 @@ static int flat_map_element(lsc_op_t *op, sc_item_t *out, sc_error_t *err) {
                             (long long)op->list_next);
   op->list_next++;
   lsc__item(op, 0);
+  op->item.shared = true; /* the array may hold it twice */
   return lsc__give(op, op->co, out, err);
 }
 

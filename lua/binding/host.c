@@ -24,6 +24,7 @@ struct lsc_host {
   int root;            /* registry reference of the root table */
   name_entry_t *names; /* field names that were asked for */
   uint32_t n_names;    /* how many */
+  lsc_interrupt_t interrupt;
 };
 
 /* What load_root needs; it runs protected. */
@@ -65,7 +66,9 @@ static int protect(lua_State *L, lua_CFunction f, void *arg, int nresults, lua_C
     lua_pushcfunction(L, handler);
   lua_pushcfunction(L, f);
   lua_pushlightuserdata(L, arg);
+  lua_State *before = lsc_interrupt_mark(L);
   int status = lua_pcall(L, 1, nresults, handler ? base + 1 : 0);
+  lsc_interrupt_mark(before);
   if (handler)
     lua_remove(L, base + 1);
   return status == LUA_OK ? 0 : take_error(L, status, err);
@@ -79,6 +82,26 @@ int lsc_protect_traced(lua_State *L, lua_CFunction f, void *arg, int nresults, s
   return protect(L, f, arg, nresults, add_traceback, err);
 }
 
+/* print, as slots have it: they share standard output, so a line is written in one piece. */
+static int print_whole(lua_State *L) {
+  int n = lua_gettop(L);
+  luaL_Buffer line;
+  luaL_buffinit(L, &line);
+  for (int i = 1; i <= n; i++) {
+    if (i > 1)
+      luaL_addchar(&line, '\t');
+    luaL_tolstring(L, i, NULL);
+    luaL_addvalue(&line);
+  }
+  luaL_addchar(&line, '\n');
+  luaL_pushresult(&line);
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  fwrite(text, 1, len, stdout);
+  fflush(stdout);
+  return 0;
+}
+
 static void set_package_field(lua_State *L, const char *field, const char *value) {
   if (value) {
     lua_pushstring(L, value);
@@ -89,6 +112,8 @@ static void set_package_field(lua_State *L, const char *field, const char *value
 static int load_root(lua_State *L) {
   load_args_t *args = lua_touserdata(L, 1);
   luaL_openlibs(L);
+  lua_register(L, "print", print_whole);
+  lsc_interrupt_watch_coroutines(L);
   lsc_codec_open(L);
   lua_getglobal(L, "package");
   set_package_field(L, "path", args->path);
@@ -132,8 +157,9 @@ static void show_warning(void *arg, const char *text, int to_be_continued) {
     fprintf(stderr, "%s%s%s", first ? "Lua warning: " : "", text, to_be_continued ? "" : "\n");
 }
 
-static int host_create(load_args_t *args, lsc_host_t **out, sc_error_t *err) {
+static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out, sc_error_t *err) {
   lsc_host_t *host = sc_calloc(1, sizeof *host);
+  lsc_interrupt_enter(&host->interrupt, canceled);
   host->root = LUA_NOREF;
   host->allocator = lsc_allocator_create();
   host->L = lua_newstate(lsc_allocate, host->allocator);
@@ -151,15 +177,16 @@ static int host_create(load_args_t *args, lsc_host_t **out, sc_error_t *err) {
 }
 
 int lsc_host_create(const char *blob, size_t n, const char *path, const char *cpath,
-                    lua_CFunction open_core, lsc_host_t **out, sc_error_t *err) {
+                    lua_CFunction open_core, const atomic_bool *canceled, lsc_host_t **out,
+                    sc_error_t *err) {
   load_args_t args = {blob, n, path, cpath, open_core, false, NULL};
-  return host_create(&args, out, err);
+  return host_create(&args, canceled, out, err);
 }
 
 int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,
                                 lua_CFunction open_core, lsc_host_t **out, sc_error_t *err) {
   load_args_t args = {source, n, path, cpath, open_core, true, NULL};
-  return host_create(&args, out, err);
+  return host_create(&args, NULL, out, err);
 }
 
 void lsc_host_destroy(lsc_host_t *host) {
@@ -168,10 +195,15 @@ void lsc_host_destroy(lsc_host_t *host) {
   if (host->L)
     lua_close(host->L);
   lsc_allocator_destroy(host->allocator);
+  lsc_interrupt_leave(&host->interrupt);
   for (uint32_t i = 0; i < host->n_names; i++)
     free(host->names[i].text);
   free(host->names);
   free(host);
+}
+
+lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host) {
+  return &host->interrupt;
 }
 
 lua_State *lsc_host_state(lsc_host_t *host) {

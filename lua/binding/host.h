@@ -19,18 +19,23 @@
 
 #include "../../core/base/buf.h"
 #include "../../core/base/error.h"
+#include "interrupt.h"
 
 typedef struct lsc_host lsc_host_t;
 
-/* A state with the standard libraries, package.path and package.cpath as given (NULL: as they are),
+/* `canceled` (may be NULL): while it is true, SIGURG on this thread ends what runs (interrupt.h).
+ * A state with the standard libraries, package.path and package.cpath as given (NULL: as they are),
  * `require "streamckpt.core"` answered by open_core (NULL: searched as any module), and the root
  * table that `require("streamckpt.slot").load(blob)` returns. */
 int lsc_host_create(const char *blob, size_t n, const char *path, const char *cpath,
-                    lua_CFunction open_core, lsc_host_t **out, sc_error_t *err);
+                    lua_CFunction open_core, const atomic_bool *canceled, lsc_host_t **out,
+                    sc_error_t *err);
 /* The same, but the root table is what a chunk of Lua source returns. For specs and tools. */
 int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,
                                 lua_CFunction open_core, lsc_host_t **out, sc_error_t *err);
 void lsc_host_destroy(lsc_host_t *host); /* NULL is fine */
+/* What the host's thread runs, and whether it should. */
+lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host);
 
 /* The main thread of the state: coroutines are resumed from it. */
 lua_State *lsc_host_state(lsc_host_t *host);

@@ -83,13 +83,77 @@ static int push_reference(lua_State *from, lua_State *to, sc_error_t *err) {
   return 0;
 }
 
+/* ---- copies ---- */
+
+static uint32_t count_fields(lua_State *L, int t) {
+  uint32_t n = 0;
+  for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1))
+    n++;
+  return n;
+}
+
+/* Push a copy of the table at the top, as it would come back from bytes; 0 with nothing pushed where
+ * it holds what has none: bytes then say what that is. Twice as fast as the way through bytes. */
+static int copy_table(lua_State *L, int depth) {
+  int from = lua_gettop(L);
+  if (depth > SC_VALUE_DEPTH_MAX || !lua_checkstack(L, 6))
+    return 0;
+  uint32_t elements = (uint32_t)lua_rawlen(L, from), fields = count_fields(L, from);
+  lua_createtable(L, (int)elements, fields > elements ? (int)(fields - elements) : 0);
+  for (lua_pushnil(L); lua_next(L, from);) {
+    int key = lua_type(L, -2), type = lua_type(L, -1);
+    bool plain = type == LUA_TSTRING || type == LUA_TNUMBER || type == LUA_TBOOLEAN ||
+                 (type == LUA_TLIGHTUSERDATA && !lua_touserdata(L, -1));
+    bool named = key == LUA_TSTRING || key == LUA_TNUMBER || key == LUA_TBOOLEAN;
+    if (!named || !(plain || (type == LUA_TTABLE && copy_table(L, depth + 1)))) {
+      lua_settop(L, from);
+      return 0;
+    }
+    if (!plain)
+      lua_remove(L, -2); /* the original below its copy */
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, from + 1);
+  }
+  if (lsc_is_array(L, from)) {
+    lsc_array_metatable(L);
+    lua_setmetatable(L, from + 1);
+  }
+  return 1;
+}
+
+/* Protected. The original lies at the top of `from`, a thread that is not running. */
+static int copy(lua_State *L) {
+  lua_State *from = lua_touserdata(L, 1);
+  lua_pushvalue(from, -1);
+  lua_xmove(from, L, 1);
+  return copy_table(L, 1);
+}
+
+/* Push a copy of the table at the top of `from`. */
+static int push_copy(lua_State *from, lua_State *to, sc_buf_t *scratch, sc_error_t *err) {
+  int rc = lsc_protect(to, copy, from, 1, err);
+  if (rc < 0 || !lua_isnil(to, -1))
+    return rc < 0 ? rc : 0;
+  lua_pop(to, 1);
+  sc_buf_clear(scratch);
+  rc = lsc_encode(from, -1, scratch, err);
+  if (rc < 0)
+    return sc_fail_cause(err, rc, "a value that was emitted to it cannot be sent");
+  return lsc__value_push(to, sc_buf_bytes(scratch), err);
+}
+
 int lsc__value_take(lsc_host_t *host, lua_State *to, const sc_item_t *item, sc_buf_t *scratch,
                     sc_error_t *err) {
   if (!item->opaque_ops)
     return lsc__value_push(to, item->bytes, err);
   const lsc_value_t *v = item->opaque;
-  if (item->opaque_ops == &lsc__value_ops && v->host == host)
+  if (item->opaque_ops == &lsc__value_ops && v->host == host) {
+    bool copied = item->shared && lua_gettop(v->from) > 0 && lua_istable(v->from, -1);
+    if (copied && lua_checkstack(v->from, 1))
+      return push_copy(v->from, to, scratch, err);
     return push_reference(v->from, to, err);
+  }
   sc_buf_clear(scratch);
   int rc = item->opaque_ops->encode(item->opaque, scratch, err);
   return rc < 0 ? rc : lsc__value_push(to, sc_buf_bytes(scratch), err);

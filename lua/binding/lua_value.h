@@ -19,7 +19,8 @@ typedef struct lsc_value {
 extern const sc_opaque_ops_t lsc__value_ops;
 
 /* Push the value of an item on `to`, a thread of `host` that is not running: by reference where it
- * lives in the same host, else decoded. `scratch` is overwritten. */
+ * lives in the same host and nobody else has it, else a copy. `scratch` is overwritten. SC_EVALUE
+ * where a copy is needed of what cannot be stored. */
 int lsc__value_take(lsc_host_t *host, lua_State *to, const sc_item_t *item, sc_buf_t *scratch,
                     sc_error_t *err);
 /* Decode bytes and push the value on `to`, a thread that is not running. */

@@ -2,7 +2,7 @@
  * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
- * null: what stands for nil inside containers. array(t): marks t as an array, returns it.
+ * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one), returns it.
  *
  * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
@@ -52,6 +52,13 @@ static sc_engine_t *engine_of_process(sc_error_t *err) {
   return engine;
 }
 
+bool lsc_engine_runs(void) {
+  pthread_mutex_lock(&process.lock);
+  bool runs = process.engine && process.owner == getpid();
+  pthread_mutex_unlock(&process.lock);
+  return runs;
+}
+
 static int sentinel_gc(lua_State *L) {
   shut_down();
   return 0;
@@ -96,8 +103,12 @@ static int core_start(lua_State *L) {
 }
 
 static int core_array(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
+  if (lua_isnil(L, 1)) {
+    lua_newtable(L);
+    lua_replace(L, 1);
+  }
+  luaL_checktype(L, 1, LUA_TTABLE);
   lsc_array_metatable(L);
   lua_setmetatable(L, 1);
   return 1;

@@ -19,9 +19,10 @@ typedef struct lsc_job_host {
   lsc_factory_t *factories;
 } lsc_job_host_t;
 
-static int create_host(void *arg, void **host, sc_error_t *err) {
+static int create_host(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err) {
   const lsc_job_host_t *h = arg;
-  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, (lsc_host_t **)host, err);
+  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, canceled,
+                         (lsc_host_t **)host, err);
 }
 
 static void destroy_host(void *host) {
@@ -60,6 +61,13 @@ void lsc_plan_open(lua_State *L) {
 static lua_Integer field_int(lua_State *L, const char *name, lua_Integer otherwise) {
   lua_getfield(L, -1, name);
   lua_Integer v = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : otherwise;
+  lua_pop(L, 1);
+  return v;
+}
+
+static double field_number(lua_State *L, const char *name, double otherwise) {
+  lua_getfield(L, -1, name);
+  double v = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : otherwise;
   lua_pop(L, 1);
   return v;
 }
@@ -123,6 +131,7 @@ static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer par
   int rc = lsc_encode(L, -1, &options, err);
   if (rc < 0) {
     sc_buf_free(&options);
+    lua_pop(L, 1); /* the operator is on top again */
     sc_error_set_operator(err, field_str(L, "name"));
     return rc;
   }
@@ -205,8 +214,16 @@ static int read_restart(lua_State *L, sc_job_options_t *o, sc_error_t *err) {
     return rc;
   const char *strategy = field_str(L, "strategy");
   rc = sc_restart_config(strategy ? strategy : "none", &o->restart, err);
-  o->restart.attempts = field_int(L, "attempts", o->restart.attempts);
-  o->restart.delay_ms = field_int(L, "delay", o->restart.delay_ms);
+  sc_restart_config_t *r = &o->restart;
+  r->attempts = field_int(L, "attempts", r->attempts);
+  r->delay_ms = field_int(L, "delay", r->delay_ms);
+  r->max_failures = field_int(L, "max_failures", r->max_failures);
+  r->interval_ms = field_int(L, "interval", r->interval_ms);
+  r->initial_backoff_ms = field_int(L, "initial_backoff", r->initial_backoff_ms);
+  r->max_backoff_ms = field_int(L, "max_backoff", r->max_backoff_ms);
+  r->multiplier = field_number(L, "multiplier", r->multiplier);
+  r->jitter = field_number(L, "jitter", r->jitter);
+  r->reset_threshold_ms = field_int(L, "reset_threshold", r->reset_threshold_ms);
   lua_pop(L, 1);
   return rc;
 }
@@ -257,6 +274,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
   o->externalized = externalized(field_str(L, "externalized"));
+  o->synchronous = field_bool(L, "sync");
   o->n_slots = (uint32_t)field_int(L, "slots", 1);
   const char *fallback = field_str(L, "fallback");
   o->from = field_str(L, "from");

@@ -7,6 +7,7 @@
 #include "../../core/base/mem.h"
 #include "codec.h"
 #include "context.h"
+#include "interrupt.h"
 #include "user_error.h"
 
 /* Every call needs a function and a few arguments; a coroutine's base frame has room for these. */
@@ -75,7 +76,9 @@ static int resume(lsc_op_t *op, sc_error_t *err) {
   op->n_yielded = 0;
   op->yielded = LSC_YIELD_FOREIGN;
   op->running = true;
+  lua_State *before = lsc_interrupt_mark(op->co);
   int status = lua_resume(op->co, lsc_host_state(op->host), nargs, &nresults);
+  lsc_interrupt_mark(before);
   op->running = false;
   op->guard = false;
   if (op->fail.code != SC_OK) {
@@ -211,7 +214,9 @@ static int run_plain(lsc_op_t *op, int slot, const char *where, sc_error_t *err)
   int nresults;
   op->may_emit = false;
   op->running = true;
+  lua_State *before = lsc_interrupt_mark(op->co);
   int status = lua_resume(op->co, lsc_host_state(op->host), 1, &nresults);
+  lsc_interrupt_mark(before);
   op->running = false;
   op->may_emit = true;
   op->guard = false;
@@ -298,6 +303,7 @@ static int setup(lua_State *L) {
     shelve(op, L, f->function, !f->optional);
   else
     lua_pushnil(op->shelf);
+  op->wants_context = !lua_iscfunction(op->shelf, -1);
   shelve(op, L, "on_timer", false);
   op->has_on_timer = f->ops->begin_timer && lua_type(op->shelf, -1) == LUA_TFUNCTION;
   shelve_on_error(op, L);

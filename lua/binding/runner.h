@@ -113,6 +113,7 @@ struct lsc_op {
   bool handling;               /* on_error's function is what runs */
   bool opened;                 /* so close is called at the end */
   bool has_on_timer;           /* timers may be registered */
+  bool wants_context;          /* the family's function is Lua's: C functions get the value alone */
 
   lsc_subject_t subject;       /* what is being worked on */
   bool has_timestamp, has_key; /* of the record or timer */

@@ -177,7 +177,7 @@ static int source_rests(lsc_source_t *s) {
   sc_op_context_t *c = s->op.base.context;
   if (s->splits.n == 0 && s->splits.no_more)
     return SC_ENDED;
-  if (s->splits.n == 0)
+  if (!s->splits.no_more) /* also while all of its own wait: splits may be many and never end */
     c->services->ask_split(c);
   c->wake_at_ms = lsc__splits_wake(&s->splits);
   return SC_IDLE;
@@ -212,6 +212,10 @@ static void source_no_more(sc_operator_t *base) {
   ((lsc_source_t *)base)->splits.no_more = true;
 }
 
+static bool source_holds(sc_operator_t *base) {
+  return ((lsc_source_t *)base)->splits.n > 0;
+}
+
 static int source_restore(sc_operator_t *base, sc_bytes_t lists, sc_error_t *err) {
   return lsc__splits_restore(&((lsc_source_t *)base)->splits, lists, err);
 }
@@ -231,6 +235,7 @@ static const sc_operator_ops_t source_ops = {.open = lsc__op_open,
                                              .mid_record = source_mid_record,
                                              .add_split = source_add_split,
                                              .no_more_splits = source_no_more,
+                                             .holds_splits = source_holds,
                                              .restore = source_restore,
                                              .snapshot = source_snapshot,
                                              .destroy = lsc__op_destroy};

@@ -65,7 +65,7 @@ static sc_bytes_t key_arg(lua_State *L, lsc_op_t *op, int arg) {
 
 static int value_get(lua_State *L) {
   sc_address_t at;
-  lsc_op_t *op = enter(L, "state:get()", &at);
+  lsc_op_t *op = enter(L, "ctx.state.NAME:get()", &at);
   sc_bytes_t bytes;
   int rc = sc_keyed_get(op->base.context->keyed, &at, &bytes, &op->fail);
   if (rc <= 0) {
@@ -77,7 +77,7 @@ static int value_get(lua_State *L) {
 
 static int value_set(lua_State *L) {
   sc_address_t at;
-  lsc_op_t *op = enter(L, "state:set(value)", &at);
+  lsc_op_t *op = enter(L, "ctx.state.NAME:set(value)", &at);
   sc_keyed_t *keyed = op->base.context->keyed;
   if (lua_isnoneornil(L, 2))
     return done(L, op, sc_keyed_clear(keyed, &at, &op->fail));
@@ -87,7 +87,7 @@ static int value_set(lua_State *L) {
 
 static int state_clear(lua_State *L) {
   sc_address_t at;
-  lsc_op_t *op = enter(L, "state:clear()", &at);
+  lsc_op_t *op = enter(L, "ctx.state.NAME:clear()", &at);
   return done(L, op, sc_keyed_clear(op->base.context->keyed, &at, &op->fail));
 }
 
@@ -106,7 +106,7 @@ static int map_find(lua_State *L, const char *usage, lsc_op_t **op, sc_bytes_t *
 static int map_get(lua_State *L) {
   lsc_op_t *op;
   sc_bytes_t bytes;
-  if (map_find(L, "state:get(key)", &op, &bytes))
+  if (map_find(L, "ctx.state.NAME:get(key)", &op, &bytes))
     return push_decoded(L, op, bytes);
   lua_pushnil(L);
   return 1;
@@ -115,13 +115,13 @@ static int map_get(lua_State *L) {
 static int map_has(lua_State *L) {
   lsc_op_t *op;
   sc_bytes_t bytes;
-  lua_pushboolean(L, map_find(L, "state:has(key)", &op, &bytes));
+  lua_pushboolean(L, map_find(L, "ctx.state.NAME:has(key)", &op, &bytes));
   return 1;
 }
 
 static int map_remove(lua_State *L) {
   sc_address_t at;
-  lsc_op_t *op = enter(L, "state:remove(key)", &at);
+  lsc_op_t *op = enter(L, "ctx.state.NAME:remove(key)", &at);
   sc_keyed_t *keyed = op->base.context->keyed;
   return done(L, op, keyed->ops->map_remove(keyed, &at, key_arg(L, op, 2), &op->fail));
 }
@@ -130,7 +130,7 @@ static int map_set(lua_State *L) {
   if (lua_isnoneornil(L, 3))
     return map_remove(L);
   sc_address_t at;
-  lsc_op_t *op = enter(L, "state:set(key, value)", &at);
+  lsc_op_t *op = enter(L, "ctx.state.NAME:set(key, value)", &at);
   sc_keyed_t *keyed = op->base.context->keyed;
   sc_bytes_t key = key_arg(L, op, 2);
   encode_arg(L, op, 3);
@@ -167,11 +167,11 @@ static int map_next(lua_State *L) {
   if (!op || !op->running || !c->it) {
     if (lua_toboolean(L, lua_upvalueindex(3)))
       return 0;
-    return luaL_error(L, "state:pairs() was used after the end of the call that began it");
+    return luaL_error(L, "ctx.state.NAME:pairs() was used after the end of the call that began it");
   }
   if (op->guard)
-    return luaL_error(L, "state:pairs() was used by a finalizer while the operator reads its "
-                      "state");
+    return luaL_error(L, "ctx.state.NAME:pairs() was used by a finalizer while the operator reads "
+                      "its state");
   sc_bytes_t key, value;
   if (c->keyed->ops->map_next(c->it, &key, &value) != 1) {
     cursor_end(c);
@@ -186,7 +186,7 @@ static int map_next(lua_State *L) {
 
 static int map_pairs(lua_State *L) {
   sc_address_t at;
-  lsc_op_t *op = enter(L, "state:pairs()", &at);
+  lsc_op_t *op = enter(L, "ctx.state.NAME:pairs()", &at);
   lua_pushvalue(L, lua_upvalueindex(1));
   lsc_map_cursor_t *c = lua_newuserdatauv(L, sizeof *c, 0);
   *c = (lsc_map_cursor_t){.keyed = op->base.context->keyed};

@@ -151,11 +151,33 @@ local STATE = {
   ttl_time = { unbuilt = true },
 }
 
+local function factor(least, most, expected)
+  return function(value)
+    if type(value) == "number" and value >= least and value <= most then return value + 0.0 end
+    return nil, expected
+  end
+end
+
 local RESTART = {
-  strategy = { check = config.one_of("none", "fixed_delay", "failure_rate", "exponential_delay"),
-               unbuilt = function(s) return s ~= "none" and s ~= "fixed_delay" end },
+  strategy = { check = config.one_of("none", "fixed_delay", "failure_rate", "exponential_delay") },
   attempts = { check = count_or_unlimited },
   delay = { check = config.duration },
+  max_failures = { check = config.integer(1, 1000000) },
+  interval = { check = longer_than_zero },
+  initial_backoff = { check = longer_than_zero },
+  max_backoff = { check = longer_than_zero },
+  multiplier = { check = factor(1.000001, 1000, "a number above 1") },
+  jitter = { check = factor(0, 1, "a number from 0 to 1") },
+  reset_threshold = { check = longer_than_zero },
+}
+
+-- What each strategy takes, with the reference's defaults.
+local STRATEGIES = {
+  none = {},
+  fixed_delay = { attempts = 1, delay = 1000 },
+  failure_rate = { max_failures = 1, interval = 60000, delay = 1000 },
+  exponential_delay = { attempts = config.UNLIMITED, initial_backoff = 1000, max_backoff = 60000,
+                        multiplier = 1.5, jitter = 0.1, reset_threshold = 3600000 },
 }
 
 local NETWORK = {
@@ -239,20 +261,49 @@ function config.check(schema, options, what, prefix)
   return out
 end
 
--- What a restart strategy means depends on whether there is something to go back to.
-local function fill_restart(restart, checkpointing, what)
-  if not restart.strategy then
-    if restart.attempts or restart.delay then restart.strategy = "fixed_delay"
-    else
-      restart.strategy = checkpointing and "fixed_delay" or "none"
-      restart.attempts = config.UNLIMITED
+local function list_into(out, schema, prefix)
+  for name, rule in pairs(schema) do
+    if rule.options then
+      list_into(out, rule.options, prefix .. name .. ".")
+    elseif rule.unbuilt ~= true then
+      out[#out + 1] = { path = prefix .. name, default = rule.default, check = rule.check }
     end
-  elseif restart.strategy == "none" and (restart.attempts or restart.delay) then
-    misuse.raise("%s: restart.attempts and restart.delay have no meaning with the strategy 'none'", what)
   end
-  if restart.strategy == "none" then restart.attempts, restart.delay = 0, 0 end
-  restart.attempts = restart.attempts or 1
-  restart.delay = restart.delay or 1000
+end
+
+--- The options that sc.env takes, for documentation and tools; those of parts that are not built are
+-- left out.
+-- @return an array of {path = "checkpoint.interval", default (as the engine takes it, or nil where it
+--   depends on others), check = function(value) -> checked value, or nil and what is expected}, by path
+-- Example: for _, option in ipairs(config.list()) do print(option.path, option.default) end
+function config.list()
+  local out = {}
+  list_into(out, JOB, "")
+  table.sort(out, function(a, b) return a.path < b.path end)
+  return out
+end
+
+-- Without a strategy there is the default: exponential_delay where there is something to go back to,
+-- none otherwise; but whoever says how often and how long has said fixed_delay.
+local function fill_restart(restart, checkpointing, what)
+  local strategy = restart.strategy
+  if not strategy then
+    local fixed = restart.attempts or restart.delay
+    strategy = fixed and "fixed_delay" or checkpointing and "exponential_delay" or "none"
+  end
+  local defaults = STRATEGIES[strategy]
+  for name in pairs(restart) do
+    if name ~= "strategy" and defaults[name] == nil then
+      misuse.raise("%s: restart.%s has no meaning with the strategy '%s'", what, name, strategy)
+    end
+  end
+  for name, default in pairs(defaults) do
+    if restart[name] == nil then restart[name] = default end
+  end
+  if strategy == "exponential_delay" and restart.max_backoff < restart.initial_backoff then
+    misuse.raise("%s: restart.max_backoff is less than restart.initial_backoff", what)
+  end
+  restart.strategy = strategy
 end
 
 --- Check the options of sc.env and fill in what is not given.

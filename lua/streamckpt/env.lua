@@ -56,7 +56,10 @@ end
 --   checkpoint { interval (0: none), dir, timeout ("10min"), min_pause (0), max_concurrent (1),
 --     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation") },
 --   state { backend ("heap"), sync (false: snapshots are written while records flow) },
---   restart { strategy: "none" or "fixed_delay" (with checkpoint.interval), attempts, delay ("1s") },
+--   restart { strategy: "none" (without checkpoints), "fixed_delay" { attempts (1), delay ("1s") },
+--     "failure_rate" { max_failures (1), interval ("1min"), delay ("1s") }, "exponential_delay" (with
+--     checkpoint.interval) { attempts ("unlimited"), initial_backoff ("1s"), max_backoff ("1min"),
+--     multiplier (1.5), jitter (0.1), reset_threshold ("1h") } },
 --   network { segment_size ("32kb"), exclusive_buffers (2), floating_buffers (8),
 --     buffer_timeout ("100ms") },
 --   log { level: what goes to stderr ("warn"; debug, info, error, off), file: what goes there from

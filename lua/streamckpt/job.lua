@@ -89,7 +89,10 @@ function methods:id()
 end
 
 --- How the job is.
--- @return {state, attempt, restarts, error, last_checkpoint}; it prints as a sentence
+-- @return {state = "starting" "running" "restarting" "canceling" "finished" "failed" "canceled",
+--   attempt, restarts, error and error_code (what ended it, or the last attempt), last_checkpoint (its
+--   id), last_checkpoint_path, restored_from (a path), was_complete = true where it began from the last
+--   checkpoint of a finished run}; it prints as a sentence
 -- Example: print(job:status()) --> running, checkpoint 7
 function methods:status()
   return show.status(enter(self, "status"):status())
@@ -140,6 +143,13 @@ function methods:wait(timeout)
   return status
 end
 
+-- A table that prints itself, alone, so that print(job:metrics()) shows nothing else; or nil, message,
+-- code.
+local function shown(t, message, code)
+  if t == nil then return nil, message, code end
+  return show.table(t)
+end
+
 --- End the job at once; its last checkpoint is kept.
 -- @return true; or nil, message, code
 -- Example: job:cancel()
@@ -147,30 +157,65 @@ function methods:cancel()
   return enter(self, "cancel"):cancel()
 end
 
---- Take a checkpoint now, and wait for it.
--- @return its id; or nil, message, code
+--- Take a checkpoint now, or as soon as the job runs, and wait for it.
+-- @return its id; or nil, message, code: the job has no folder for it or ended first, or it failed
 -- Example: local id = assert(job:checkpoint())
 function methods:checkpoint()
   local handle = enter(self, "checkpoint")
   local id, message, code = handle:checkpoint()
   deliver(self)
-  return id, message, code
+  if not id then return nil, message, code end
+  return id
 end
 
 --- What became of the checkpoints: counts, the latest ones, a history with every task.
--- @return {counts, latest, history}; durations in ms, sizes in bytes; or nil, message, code
+-- @return {counts = {triggered, in_progress, completed, failed, restored}, latest = {completed, failed,
+--   restored}, history = the ten newest, newest first, each with id, status, manual, path, reason,
+--   trigger_timestamp, end_to_end_duration, state_size, tasks ...}; durations in ms, timestamps in ms
+--   since 1970, sizes in bytes; or nil, message, code
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
-  local statistics, message, code = enter(self, "checkpoints"):statistics()
-  return show.table(statistics), message, code
+  return shown(enter(self, "checkpoints"):statistics())
+end
+
+-- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
+-- is furthest behind.
+local function operator_metrics(rows, uid)
+  local sum
+  for _, row in ipairs(rows) do
+    if row.uid == uid then
+      sum = sum or { uid = uid, name = row.name, attempt = row.attempt, parallelism = 0,
+                     currentWatermark = row.currentWatermark }
+      sum.parallelism = sum.parallelism + 1
+      sum.currentWatermark = sum.currentWatermark and row.currentWatermark
+        and math.min(sum.currentWatermark, row.currentWatermark)
+      for name, value in pairs(row) do
+        if name:find("^num") then sum[name] = (sum[name] or 0) + value end
+      end
+    end
+  end
+  if sum then return sum end
+  if #rows == 0 then
+    -- No task runs yet, so nothing has been done.
+    return { uid = uid, parallelism = 0, numRecordsIn = 0, numRecordsOut = 0 }
+  end
+  return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
 end
 
 --- What the tasks have done so far.
--- @return a table of counters and gauges; or nil, message, code
--- Example: print(job:metrics())
-function methods:metrics()
-  local metrics, message, code = enter(self, "metrics"):metrics()
-  return show.table(metrics), message, code
+-- @param uid only what the operator with this uid has done, its tasks added up; optional
+-- @return an array with an entry for each operator and task: uid, name, subtask (from 0), attempt,
+--   numRecordsIn, numRecordsOut, currentWatermark (ms; absent before the first), and counters such as
+--   numRecordsSkipped where they are not 0; with uid one such table, which has parallelism instead of
+--   subtask; or nil, message, code
+-- Example: print(job:metrics()); print(job:metrics("parse").numRecordsIn)
+function methods:metrics(uid)
+  if uid ~= nil and type(uid) ~= "string" then
+    misuse.raise("metrics takes the uid of an operator, got %s", misuse.shown(uid))
+  end
+  local rows, message, code = enter(self, "metrics"):metrics()
+  if rows and uid then rows, message, code = operator_metrics(rows, uid) end
+  return shown(rows, message, code)
 end
 
 --- The rows that a collect has released so far.
@@ -179,8 +224,7 @@ end
 -- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
 function methods:rows(uid)
   if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
-  local rows, message, code = enter(self, "rows"):rows(uid)
-  return show.table(rows), message, code
+  return shown(enter(self, "rows"):rows(uid))
 end
 
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.

@@ -32,10 +32,11 @@ function misuse.raise(format, ...)
 end
 
 --- Where the user's script is now.
--- @return "file.lua:12", or "?" where no user function is on the stack
+-- @return "file.lua:12", or "stdin" where no user function is on the stack: an expression that is typed
+--   at the prompt is a tail call, which leaves none
 function misuse.place()
   local level = user_level()
-  if level == 0 then return "?" end
+  if level == 0 then return "stdin" end
   local info = debug.getinfo(level, "Sl")
   return ("%s:%d"):format(info.short_src, info.currentline)
 end

@@ -62,6 +62,12 @@ local function effective_parallelism(node, job_parallelism)
   return asked > 0 and asked or job_parallelism
 end
 
+-- What messages, logs and metrics call an operator: as the user named it, or else by where it was made,
+-- since a uid that was made up tells nobody which of five maps it is.
+local function title_of(node)
+  return node.name or node.uid or ("%s at %s"):format(node.call, node.where:match("^[^%[].*/([^/]*)$") or node.where)
+end
+
 local function operator_of(node, uid, options)
   local parallelism = asked_parallelism(node)
   local most = node.max_parallelism or options.max_parallelism or 0
@@ -72,7 +78,7 @@ local function operator_of(node, uid, options)
   local operator_options = { outputs = table.move(node.outputs, 1, #node.outputs, 1, {}) }
   for name, value in pairs(node.options) do operator_options[name] = value end
   return {
-    kind = node.kind, uid = uid, name = node.name or node.uid or node.call,
+    kind = node.kind, uid = uid, name = title_of(node),
     parallelism = parallelism, max_parallelism = most,
     keyed = node.keyed == true, native = node.native, options = operator_options,
     start_new_chain = node.start_new_chain == true, disable_chaining = node.disable_chaining == true,
@@ -131,7 +137,7 @@ function plan.build(nodes, options)
   for i, node in ipairs(nodes) do
     numbers[node] = i
     out.operators[i] = operator_of(node, uids[node], options)
-    out.labels[i] = ("operator '%s' (%s)"):format(out.operators[i].name, node.where)
+    out.labels[i] = ("operator '%s' (%s)"):format(node.name or node.uid or node.call, node.where)
     if not node.native then out.functions[i] = node.spec end
     if not options.slots then
       out.slots = math.max(out.slots, effective_parallelism(node, options.parallelism))

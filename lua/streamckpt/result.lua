@@ -23,7 +23,7 @@ end
 -- Example: local rows = env:execute():rows("counts")
 function methods:rows(uid)
   local rows, message = self.job:rows(uid)
-  if not rows then misuse.raise("rows: %s", message or ("no collect has the uid '%s'"):format(uid)) end
+  if not rows then misuse.raise("rows: %s", message) end
   return rows
 end
 
@@ -33,10 +33,14 @@ function methods:checkpoints()
   return self.job:checkpoints()
 end
 
---- What the tasks have done, as job:metrics().
--- @return a table of counters and gauges
-function methods:metrics()
-  return self.job:metrics()
+--- What the tasks have done, as job:metrics(uid).
+-- @param uid only the operator with this uid, its tasks added up; optional
+-- @return a table of counters and gauges. Raises at the caller's line if no operator has the uid.
+-- Example: print(env:execute():metrics("parse").numRecordsIn)
+function methods:metrics(uid)
+  local metrics, message = self.job:metrics(uid)
+  if not metrics then misuse.raise("metrics: %s", message) end
+  return metrics
 end
 
 --- How the job ended, as job:status().

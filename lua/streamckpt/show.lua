@@ -3,6 +3,8 @@
 -- What the engine tells (a status, statistics, metrics, rows) stays a plain table for a script; it only
 -- gets a metatable whose __tostring writes it, with names in order and nested tables indented.
 
+local values = require "streamckpt.values"
+
 local show = {}
 
 local LINE_MAX = 76
@@ -49,6 +51,7 @@ local function on_one_line(t, depth)
 end
 
 function write(value, indent, depth)
+  if value == values.null then return "null" end
   if type(value) ~= "table" then return (scalar(value)) end
   -- Deeper than this it is no report any more, or it goes in a circle.
   if depth > 8 then return "{...}" end
@@ -76,17 +79,21 @@ end
 
 local Shown = { __name = "streamckpt.table", __tostring = show.text }
 
---- Let a plain table print itself.
+--- Let a plain table, and those in it, print themselves.
 -- @param t a table; other values are returned as they are
 -- @return the same table
 function show.table(t)
-  if type(t) == "table" and getmetatable(t) == nil then setmetatable(t, Shown) end
+  if type(t) == "table" and getmetatable(t) == nil then
+    setmetatable(t, Shown)
+    for _, inner in pairs(t) do show.table(inner) end
+  end
   return t
 end
 
 local Status = { __name = "streamckpt.status" }
 
--- "running, attempt 2, 1 restart, checkpoint 7", and the error on a line of its own.
+-- "running, attempt 2, 1 restart, checkpoint 7"; where the job failed its whole error follows, with the
+-- traceback, and where it got over a failure only what that was.
 function Status:__tostring()
   local words = { tostring(self.state) }
   if (self.attempt or 1) ~= 1 then words[#words + 1] = ("attempt %s"):format(self.attempt) end
@@ -98,7 +105,9 @@ function Status:__tostring()
   if type(last) == "table" then last = last.id end
   if last and last ~= 0 then words[#words + 1] = ("checkpoint %s"):format(last) end
   local text = table.concat(words, ", ")
-  return self.error and ("%s\n%s"):format(text, tostring(self.error)) or text
+  if not self.error then return text end
+  if self.state == "failed" then return text .. "\n" .. tostring(self.error) end
+  return text .. "\nlast failure: " .. tostring(self.error):match("^[^\n]*")
 end
 
 --- Let a job's status print itself as a sentence.

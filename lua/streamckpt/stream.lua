@@ -24,14 +24,15 @@ local stream_methods, sink_methods = {}, {}
 
 -- Known by name, and refused as such.
 local UNBUILT = { window = true, connect = true, shuffle = true, rescale = true, partition_by = true,
-                  async_map = true, to_socket = true, to = true, join = true }
+                  async_map = true, to_socket = true, join = true }
 
 local function lookup(methods, unbuilt, what)
   return function(_, name)
     local method = methods[name]
     if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
     if unbuilt[name] then misuse.raise("%s:%s is not built yet", what, name) end
-    misuse.raise("a %s has no method '%s'; did you mean '%s'?", what, name,
+    local article = what:find("^[aeiou]") and "an" or "a"
+    misuse.raise("%s %s has no method '%s'; did you mean '%s'?", article, what, name,
       misuse.nearest(name, methods))
   end
 end
@@ -149,7 +150,7 @@ local function function_node(self, call, fn, options)
 end
 
 --- Turn each value into another one.
--- @param fn fn(value, ctx) -> the new value, not nil
+-- @param fn fn(value, ctx) -> the new value, not nil; a C function, tonumber say, gets the value alone
 -- @param options {uid, name, on_error = "skip" or fn(message, value, ctx)}; with "skip" bad values go
 --   to side("errors") as {record, error}
 -- @return the new stream. Raises at the caller's line if fn is no function.
@@ -375,6 +376,16 @@ function stream_methods:sink(spec)
   })
 end
 
+--- Call a function for each value: sink in its short form, with the same promise.
+-- @param fn fn(value, ctx)
+-- @param options as for map
+-- @return a sink. Example: alerts:to(function(alert) io.stderr:write(alert.text, "\n") end)
+function stream_methods:to(fn, options)
+  local node = function_node(self, "to", fn, options)
+  node.kind = "sink"
+  return derive_sink(self, node)
+end
+
 local FILE_OPTIONS = {
   format = { check = config.one_of("json", "lines"), default = "json" },
   existing = { check = config.one_of("refuse", "overwrite", "append"), default = "refuse" },
@@ -406,7 +417,7 @@ function stream_methods:print(prefix)
     misuse.raise("print takes a prefix, a string, got %s", misuse.shown(prefix))
   end
   return derive_sink(self, { call = "print", kind = "print_sink", native = true,
-                             options = { prefix = prefix or "" } })
+                             options = { prefix = prefix ~= "" and prefix or nil } })
 end
 
 --- Keep the values for the script: rows(uid) of what execute returns. With checkpoints, rows can be

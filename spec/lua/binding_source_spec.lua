@@ -79,6 +79,27 @@ describe("binding: source", function()
     assert.equal("ended", (r:poll()))
   end)
 
+  it("asks for another split while all that it has wait", function()
+    -- A split that never ends, as the partition of a queue: the others are to be read all the same.
+    local r = rig.new([[{ read = function(ctx, split, position)
+      if not position then ctx:emit(split) end
+      return 1, 60000
+    end }]], "source")
+    local out, dealt = {}, 0
+    for _ = 1, 20 do
+      local _, events = r:poll()
+      for _, e in ipairs(events) do
+        if e.how == "emit" or e.how == "write" then out[#out + 1] = e.value end
+        if e.how == "ask" then
+          dealt = dealt + 1
+          if dealt <= 3 then r:add_split(dealt) else r:no_more() end
+        end
+      end
+    end
+    assert.same({ 1, 2, 3 }, out)
+    assert.equal(4, dealt) -- and once there is none left it asks no more
+  end)
+
   it("is mid-record from the first emission of a read until it returns", function()
     local r = rig.new([[{ read = function(ctx, split, position)
       if position then return nil end

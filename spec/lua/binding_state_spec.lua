@@ -93,7 +93,7 @@ describe("binding: value state", function()
     end
     assert.truthy(message("return s.x:get()")
       :find("no state 'x' is declared in the operator's 'state'; declared are: v, w", 1, true))
-    assert.truthy(message("return s.v.get()"):find("call it with a colon: state:get()", 1, true))
+    assert.truthy(message("return s.v.get()"):find("call it with a colon: ctx.state.NAME:get()", 1, true))
     assert.truthy(message("return s.v:add(1)"):find("ctx.state.v has no method 'add'", 1, true))
     assert.truthy(message("return s.w.get(s.v)"):find("call it with a colon", 1, true))
     assert.truthy(message("ctx.state.x = 1"):find("no field 'x' to set", 1, true))
@@ -182,7 +182,7 @@ describe("binding: map state", function()
     push(r, "for i = 1, 3 do s.m:set(i, i) end", nil, "k")
     push(r, "kept = s.m:pairs() kept()", nil, "k")
     local message = select(2, r:push("kept()", nil, "k"))
-    assert.truthy(message:find("state:pairs() was used after the end of the call that began it", 1, true))
+    assert.truthy(message:find("ctx.state.NAME:pairs() was used after the end of the call that began it", 1, true))
     -- One that had told its end goes on to say so.
     assert.same({ "nothing" }, push(r, "kept = s.m:pairs() while kept() do end return kept()", nil, "k"))
     -- Iterations that are abandoned in each way: by an error, by collection, by the end.

@@ -54,7 +54,7 @@ describe("options of a job", function()
     assert.same({ interval = 0, mode = "exactly_once", timeout = 600000, min_pause = 0,
       max_concurrent = 1, tolerable_failures = -1, retain = 1, externalized = "retain_on_cancellation",
       after_tasks_finish = true, unaligned = false, compression = false }, c.checkpoint)
-    assert.same({ strategy = "none", attempts = 0, delay = 0 }, c.restart)
+    assert.same({ strategy = "none" }, c.restart)
     assert.same({ segment_size = 32768, exclusive_buffers = 2, floating_buffers = 8,
       buffer_timeout = 100 }, c.network)
     assert.equals("heap", c.state.backend)
@@ -63,13 +63,20 @@ describe("options of a job", function()
 
   it("restart by default only where there are checkpoints", function()
     local c = config.job { checkpoint = { interval = "1s", dir = "d" } }
-    assert.same({ strategy = "fixed_delay", attempts = config.UNLIMITED, delay = 1000 }, c.restart)
+    assert.same({ strategy = "exponential_delay", attempts = config.UNLIMITED, initial_backoff = 1000,
+      max_backoff = 60000, multiplier = 1.5, jitter = 0.1, reset_threshold = 3600000 }, c.restart)
     c = config.job { restart = { strategy = "fixed_delay" } }
     assert.same({ strategy = "fixed_delay", attempts = 1, delay = 1000 }, c.restart)
     c = config.job { restart = { attempts = "unlimited", delay = "5s" } }
     assert.same({ strategy = "fixed_delay", attempts = config.UNLIMITED, delay = 5000 }, c.restart)
     assert.matches("no meaning with the strategy 'none'",
       job { restart = { strategy = "none", attempts = 3 } })
+    c = config.job { restart = { strategy = "failure_rate", max_failures = 3 } }
+    assert.same({ strategy = "failure_rate", max_failures = 3, interval = 60000, delay = 1000 }, c.restart)
+    assert.matches("restart.delay has no meaning with the strategy 'exponential_delay'",
+      job { restart = { strategy = "exponential_delay", delay = 5 } })
+    assert.matches("restart.max_backoff is less than restart.initial_backoff",
+      job { restart = { strategy = "exponential_delay", initial_backoff = "2min" } })
   end)
 
   it("refuse an unknown name and tell the nearest", function()
@@ -102,8 +109,6 @@ describe("options of a job", function()
       job { checkpoint = { aligned_timeout = 0 } })
     assert.equals("sc.env: state.backend = 'rocksdb' is not built yet",
       job { state = { backend = "rocksdb" } })
-    assert.equals("sc.env: restart.strategy = 'exponential_delay' is not built yet",
-      job { restart = { strategy = "exponential_delay" } })
     assert.equals("sc.env: network.debloat is not built yet", job { network = { debloat = {} } })
     assert.is_false(config.job { checkpoint = { unaligned = false } }.checkpoint.unaligned)
   end)

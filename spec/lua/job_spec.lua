@@ -38,7 +38,7 @@ describe("a job", function()
     assert.equals("finished", job:status().state)
     assert.same({ nil, "ESTALE: checkpoint 7 was aborted", "ESTALE" }, { job:checkpoint() })
     assert.equals(3, job:checkpoints().counts.completed)
-    assert.equals(12, job:metrics().records)
+    assert.equals(12, job:metrics()[2].numRecordsOut)
     handle.collected.out = { "a" }
     assert.equals("a", job:rows("out")[1])
     assert.equals("ENOTFOUND", select(3, job:rows("in")))
@@ -46,14 +46,32 @@ describe("a job", function()
     assert.equals("canceled", job:status().state)
   end)
 
+  it("adds up the metrics of one operator's tasks", function()
+    local job = started()
+    assert.same({ uid = "m", name = "parse", attempt = 1, parallelism = 2, currentWatermark = 5,
+                  numRecordsIn = 7, numRecordsOut = 14 }, setmetatable(job:metrics("m"), nil))
+    assert.same({ nil, "ENOTFOUND: no operator has the uid 'n'", "ENOTFOUND" }, { job:metrics("n") })
+    local starting = started(function(handle) handle.metrics = function() return {} end end)
+    assert.equals(0, starting:metrics("m").numRecordsIn)
+    assert.matches("metrics takes the uid of an operator, got 3",
+      raised(function() local m = job:metrics(3) return m end))
+  end)
+
   it("prints readably", function()
     local job, handle = started()
     handle.state, handle.last = "running", 7
     assert.equals("streamckpt.job<visits, running, checkpoint 7>", tostring(job))
     assert.equals("running, checkpoint 7", tostring(job:status()))
-    handle.state, handle.last, handle.error = "failed", nil, "EUSER: it broke"
-    assert.equals("failed\nEUSER: it broke", tostring(job:status()))
+    handle.error = "EUSER: it broke\nstack traceback: here"
+    assert.equals("running, checkpoint 7\nlast failure: EUSER: it broke", tostring(job:status()))
+    handle.state, handle.last = "failed", nil
+    assert.equals("failed\nEUSER: it broke\nstack traceback: here", tostring(job:status()))
     assert.equals("{ counts = { completed = 3 } }", tostring(job:checkpoints()))
+    handle.collected.out = {}
+    -- One value each: print(job:metrics()) shows no nil beside it.
+    assert.same({ 1, 1, 1 }, { select("#", job:checkpoints()), select("#", job:metrics()),
+                               select("#", job:rows("out")) })
+    assert.equals("{ null }", show.text { sc.null })
     handle.status = function() error("closed") end
     assert.equals("streamckpt.job<visits>", tostring(job))
   end)

@@ -45,6 +45,16 @@ describe("the graph", function()
       plan.operators[5].options)
   end)
 
+  it("calls operators by name or uid, and otherwise by where they were made", function()
+    local env = sc.env()
+    local s = env:from_file("f"):uid("log"):map(keep):name("parse")
+    s:map(keep):print()
+    local names, line = {}, debug.getinfo(1, "l").currentline - 1
+    for i, operator in ipairs(plan_of(env).operators) do names[i] = operator.name end
+    local place = ("at stream_spec.lua:%d"):format(line)
+    assert.same({ "log", "parse", "map " .. place, "print " .. place }, names)
+  end)
+
   it("branches where a stream is used twice", function()
     local env = sc.env()
     local s = env:from_file("f")
@@ -145,6 +155,17 @@ describe("operators", function()
       { map.uid, map.name, map.parallelism, map.max_parallelism, map.start_new_chain, map.disable_chaining })
     assert.same({ "p", false, true, "> " },
       { sink.uid, sink.start_new_chain, sink.disable_chaining, sink.options.prefix })
+  end)
+
+  it("print without a prefix unless there is one", function()
+    local env = sc.env()
+    env:from_file("f"):print()
+    env:from_file("g"):print("")
+    local operators = plan_of(env).operators
+    -- The engine refuses an empty prefix, as it does any empty text.
+    assert.same({ "print_sink", "print_sink" }, { operators[2].kind, operators[4].kind })
+    assert.is_nil(operators[2].options.prefix)
+    assert.is_nil(operators[4].options.prefix)
   end)
 
   it("carry their functions and plain descriptors of their state", function()

@@ -18,7 +18,14 @@ end
 function Handle:cancel() self.state = "canceled" return true end
 function Handle:checkpoint() return nil, "ESTALE: checkpoint 7 was aborted", "ESTALE" end
 function Handle:statistics() return { counts = { completed = 3 } } end
-function Handle:metrics() return { records = 12 } end
+function Handle:metrics()
+  return { { uid = "m", name = "parse", subtask = 0, attempt = 1, currentWatermark = 9, numRecordsIn = 3,
+             numRecordsOut = 2 },
+           { uid = "m", name = "parse", subtask = 1, attempt = 1, currentWatermark = 5, numRecordsIn = 4,
+             numRecordsOut = 12 },
+           { uid = "o", name = "out", subtask = 0, attempt = 1, currentWatermark = 4, numRecordsIn = 14,
+             numRecordsOut = 0 } }
+end
 function Handle:rows(uid)
   local rows = self.collected[uid]
   if rows then return rows end

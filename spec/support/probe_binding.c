@@ -555,7 +555,7 @@ static int binding_host(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   lsc_host_t *host = NULL;
   int rc = lsc_host_create(blob, n, luaL_optstring(L, 2, NULL), luaL_optstring(L, 3, NULL),
-                           open_marker, &host, &err);
+                           open_marker, NULL, &host, &err);
   if (rc < 0)
     return probe_fail(L, rc, &err);
   lua_State *H = lsc_host_state(host);

@@ -489,7 +489,8 @@ static int enumerator_restore(lua_State *L) {
 }
 
 static int enumerator_ask(lua_State *L) {
-  sc_enumerator_ask(check_box(L, ENUMERATOR), (uint32_t)luaL_checkinteger(L, 2));
+  sc_enumerator_ask(check_box(L, ENUMERATOR), (uint32_t)luaL_checkinteger(L, 2),
+                    lua_toboolean(L, 3));
   return 0;
 }
 
@@ -529,6 +530,13 @@ static int restart_gc(lua_State *L) {
 }
 
 /* name, { attempts =, delay = } */
+static double opt_number(lua_State *L, int table, const char *name, double otherwise) {
+  lua_getfield(L, table, name);
+  double v = luaL_optnumber(L, -1, otherwise);
+  lua_pop(L, 1);
+  return v;
+}
+
 static int restart_new(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   sc_restart_config_t config;
@@ -538,6 +546,13 @@ static int restart_new(lua_State *L) {
     return probe_fail(L, rc, &err);
   config.attempts = opt_field(L, 2, "attempts", config.attempts);
   config.delay_ms = opt_field(L, 2, "delay", config.delay_ms);
+  config.max_failures = opt_field(L, 2, "max_failures", config.max_failures);
+  config.interval_ms = opt_field(L, 2, "interval", config.interval_ms);
+  config.initial_backoff_ms = opt_field(L, 2, "initial_backoff", config.initial_backoff_ms);
+  config.max_backoff_ms = opt_field(L, 2, "max_backoff", config.max_backoff_ms);
+  config.reset_threshold_ms = opt_field(L, 2, "reset_threshold", config.reset_threshold_ms);
+  config.multiplier = opt_number(L, 2, "multiplier", config.multiplier);
+  config.jitter = opt_number(L, 2, "jitter", config.jitter);
   sc_restart_t *r = NULL;
   rc = sc_restart_create(&config, &r, &err);
   if (rc < 0)
@@ -546,9 +561,16 @@ static int restart_new(lua_State *L) {
   return 1;
 }
 
-/* -> the delay, or false */
+/* restart_running(r, now) */
+static int restart_running(lua_State *L) {
+  sc_restart_running(check_box(L, RESTART), luaL_checkinteger(L, 2));
+  return 0;
+}
+
+/* restart_failed(r, now [, uniform]) -> the delay, or false */
 static int restart_failed(lua_State *L) {
-  sc_restart_decision_t d = sc_restart_failed(check_box(L, RESTART), luaL_checkinteger(L, 2));
+  sc_restart_decision_t d =
+      sc_restart_failed(check_box(L, RESTART), luaL_checkinteger(L, 2), luaL_optnumber(L, 3, 0.5));
   if (d.restart)
     lua_pushinteger(L, d.delay_ms);
   else
@@ -576,7 +598,7 @@ static const luaL_Reg functions[] = {
     F(statistics_completed), F(statistics_failed), F(statistics_restored), F(statistics_encode),
     F(enumerator_new), F(enumerator_found), F(enumerator_restore), F(enumerator_ask),
     F(enumerator_next), F(enumerator_snapshot), F(enumerator_finding),
-    F(restart_new), F(restart_failed), F(restart_count),
+    F(restart_new), F(restart_running), F(restart_failed), F(restart_count),
     {NULL, NULL}};
 
 void probe_checkpoint(lua_State *L) {

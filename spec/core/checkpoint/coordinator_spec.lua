@@ -620,7 +620,16 @@ describe("coordinator: end of input", function()
       assert.equal(id + 1, find(job:at(id * 1000), "trigger").id)
     end
     assert.is_true(find(job:complete(5, "ended"), "complete").final)
-    assert.equal(60000, probe.coordinator_deadline(job.c))
+    assert.is_true(probe.coordinator_deadline(job.c) > 2 ^ 62, "nothing is planned after the final one")
+  end)
+
+  it("296. is followed by no periodic one while the tasks leave", function()
+    local job = Job.new { interval = 1000 }
+    job:start()
+    end_all(job)
+    assert.is_true(find(job:complete(1, "ended"), "complete").final)
+    assert.equal("", list(job:at(5000)))
+    for task = 0, 2 do assert.equal("finished 0", list(job:event("finish_request", task))) end
   end)
 
   it("299. different end times", function()
@@ -735,7 +744,7 @@ describe("coordinator: end of input", function()
     assert.is_false(write.final)
   end)
 
-  it("keeps the newest final snapshot of a task when copies of an older one complete later", function()
+  it("lists the newest final snapshot of a task in checkpoints planned with an older one", function()
     local job = manual({ max_concurrent = 3 })
     job:request()
     for task = 0, 2 do job:ack(1, task, task == S and "ended" or "running", 10) end
@@ -743,12 +752,12 @@ describe("coordinator: end of input", function()
     job:request()
     job:ack(2, S, "ended", 20)
     job:event("finish_request", S)
-    job:request() -- 3 lists what 1 had
+    job:request() -- planned with what 1 had; 2 completes first, and the files of 1 go with that
     job:ack(2, M)
     job:ack(2, K)
     job:event("written", 2, true)
     job:ack(3, M)
-    assert.equal(10, find(job:ack(3, K), "write").snapshots[1].bytes)
+    assert.equal(20, find(job:ack(3, K), "write").snapshots[1].bytes)
     job:event("written", 3, true)
     job:request()
     job:ack(4, M)

@@ -1,0 +1,434 @@
+#include "sim_check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../core/base/mem.h"
+#include "../../core/snapshot/job_dir.h"
+#include "../../core/snapshot/keyed_file.h"
+
+struct sim_check {
+  sim_shared_t *shared;
+  sc_storage_t *storage;
+  const sim_model_t *model;
+  uint64_t highest_id;   /* of a folder that was made */
+  uint64_t newest_safe;  /* newest checkpoint whose _metadata was ever safe */
+  sim_list_t lines[SIM_NODES]; /* committed, of each sink */
+  sim_list_t fired[SIM_NODES]; /* timers that fired, by the state in the end */
+};
+
+sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage, const sim_model_t *model) {
+  sim_check_t *c = sc_calloc(1, sizeof *c);
+  c->shared = shared;
+  c->storage = storage;
+  c->model = model;
+  return c;
+}
+
+static void clear_lists(sim_list_t lists[SIM_NODES]) {
+  for (uint32_t i = 0; i < SIM_NODES; i++) {
+    free(lists[i].list);
+    lists[i] = (sim_list_t){0};
+  }
+}
+
+void sim_check_destroy(sim_check_t *c) {
+  if (!c)
+    return;
+  clear_lists(c->lines);
+  clear_lists(c->fired);
+  free(c);
+}
+
+uint64_t sim_check_newest_safe(const sim_check_t *c) { return c->newest_safe; }
+
+/* ---- at every change ---- */
+
+/* "/ckpt/job/chk-42" and what follows, if that is a path's beginning. */
+static const char *in_checkpoint(const char *path, uint64_t *id) {
+  int n = 0;
+  if (sscanf(path, SIM_JOB_DIR "/chk-%" SCNu64 "%n", id, &n) != 1)
+    return NULL;
+  return path + n;
+}
+
+static void folder_made(sim_check_t *c, const char *path) {
+  uint64_t id;
+  const char *rest = in_checkpoint(path, &id);
+  if (!rest || *rest)
+    return;
+  if (id <= c->highest_id)
+    sim_wrong(c->shared, "checkpoint id %" PRIu64 " is used after %" PRIu64, id, c->highest_id);
+  c->highest_id = id > c->highest_id ? id : c->highest_id;
+}
+
+static void folder_synced(sim_check_t *c, const char *path) {
+  uint64_t id;
+  const char *rest = in_checkpoint(path, &id);
+  if (!rest || *rest || id <= c->newest_safe)
+    return;
+  char *metadata = sc_path_join(path, SC_METADATA_NAME);
+  if (sc_sim_storage_safe(c->storage, metadata))
+    c->newest_safe = id;
+  free(metadata);
+}
+
+/* "job.sink7.0000000042.1.json" -> 7, 42. */
+static bool parse_committed(const char *name, int *node, uint64_t *id, uint32_t *subtask) {
+  int n = 0;
+  return sscanf(name, SIM_JOB_ID ".sink%d.%" SCNu64 ".%" SCNu32 ".json%n", node, id, subtask, &n) == 3 &&
+         n && !name[n];
+}
+
+static void renamed(sim_check_t *c, const char *to) {
+  int node;
+  uint32_t subtask;
+  uint64_t id;
+  const char *slash = strrchr(to, '/');
+  if (slash && parse_committed(slash + 1, &node, &id, &subtask) && id > c->newest_safe)
+    sim_wrong(c->shared, "part %s is committed, but the newest safe checkpoint is %" PRIu64, slash + 1,
+              c->newest_safe);
+}
+
+typedef struct listed { const char *path; bool found; } listed_t;
+
+static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask, const sc_handle_t *h) {
+  listed_t *l = arg;
+  const char *dir = op->subtasks[subtask].directory;
+  char *path = dir ? sc_format(SIM_JOB_DIR "/%s/%s", dir, h->file) : NULL;
+  l->found |= path && strcmp(path, l->path) == 0;
+  free(path);
+  return 0;
+}
+
+static int is_listed_here(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
+                          const sc_handle_t *h) {
+  listed_t *l = arg;
+  const char *slash = strrchr(l->path, '/');
+  l->found |= !op->subtasks[subtask].directory && slash && strcmp(slash + 1, h->file) == 0;
+  return 0;
+}
+
+static void removed(sim_check_t *c, const char *path) {
+  uint64_t id;
+  const char *rest = in_checkpoint(path, &id);
+  sc_job_scan_t *scan;
+  if (!rest || *rest != '/' || strcmp(rest + 1, SC_METADATA_NAME) == 0 ||
+      sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
+    return;
+  for (uint32_t i = 0; i < scan->n; i++) {
+    if (scan->list[i].state != SC_FOUND_VALID)
+      continue;
+    listed_t l = {path, false};
+    sc_metadata_each_file(scan->list[i].metadata, is_listed, &l);
+    if (scan->list[i].id == id)
+      sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
+    if (l.found)
+      sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path, scan->list[i].id);
+  }
+  sc_job_scan_destroy(scan);
+}
+
+void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns) {
+  sc_sim_storage_attach(c->storage, NULL, 0); /* we look from outside */
+  switch (op->kind) {
+  case SC_SIM_MAKE_DIR: folder_made(c, op->path); break;
+  case SC_SIM_SYNC_DIR: folder_synced(c, op->path); break;
+  case SC_SIM_RENAME: renamed(c, op->to); break;
+  case SC_SIM_REMOVE: removed(c, op->path); break;
+  default: break;
+  }
+  sc_sim_storage_attach(c->storage, world, latency_ns);
+}
+
+void sim_check_told_complete(sim_check_t *c, uint64_t id) {
+  if (id > c->newest_safe)
+    sim_wrong(c->shared, "operators are told that checkpoint %" PRIu64
+              " completed, but the newest safe one is %" PRIu64, id, c->newest_safe);
+}
+
+void sim_check_restored(sim_check_t *c, uint64_t id) {
+  if (id < c->newest_safe)
+    sim_wrong(c->shared, "the job begins from checkpoint %" PRIu64 ", but %" PRIu64 " had completed", id,
+              c->newest_safe);
+}
+
+/* ---- outputs ---- */
+
+static bool parse_line(const char *line, sim_record_t *r) {
+  int n = 0;
+  *r = (sim_record_t){0};
+  return sscanf(line, "{\"k\":%" SCNd64 ",\"l\":%" SCNd64 ",\"s\":%" SCNd64 ",\"t\":%" SCNd64
+                ",\"v\":%" SCNd64 "}%n", &r->k, &r->l, &r->s, &r->t, &r->v, &n) == 5 && n && !line[n];
+}
+
+static void add_line(sim_check_t *c, int node, const char *name, const char *line) {
+  sim_record_t r;
+  if (!parse_line(line, &r)) {
+    sim_wrong(c->shared, "a line of %s is damaged: %.60s", name, line);
+    return;
+  }
+  const sim_record_t *expected = sim_list_find(&c->model->in[node], &r);
+  if (!expected || expected->t != r.t || expected->v != r.v)
+    sim_wrong(c->shared, "%s holds %s, which %s", name, line,
+              expected ? "differs from what the model has" : "the model does not have");
+  r.ts = expected ? expected->ts : 0;
+  sim_list_add(&c->lines[node], &r);
+}
+
+/* The plan's rule for a sink: may a line of a lane and key not come after a later one? */
+static bool keeps_order(const sim_plan_t *p, int sink) {
+  bool ordered = true;
+  for (uint32_t i = 0; i < p->nodes[sink].n_inputs; i++) {
+    const sim_input_t *in = &p->nodes[sink].inputs[i];
+    ordered &= p->nodes[in->from].ordered && !in->side && in->edge != SC_REBALANCE;
+  }
+  return ordered;
+}
+
+static void check_order(sim_check_t *c, int node, const char *name, uint32_t first) {
+  const sim_list_t *all = &c->lines[node];
+  for (uint32_t i = first; i < all->n; i++)
+    for (uint32_t x = 0; x < i; x++)
+      if (all->list[x].l == all->list[i].l && all->list[x].k == all->list[i].k &&
+          all->list[x].s > all->list[i].s) {
+        sim_wrong(c->shared, "%s: number %" PRId64 " of lane %" PRId64 ", key %" PRId64
+                  " stands behind number %" PRId64, name, all->list[i].s, all->list[i].l,
+                  all->list[i].k, all->list[x].s);
+        return;
+      }
+}
+
+static int read_part(void *arg, const char *name) {
+  sim_check_t *c = arg;
+  int node;
+  uint32_t subtask;
+  uint64_t id;
+  if (!parse_committed(name, &node, &id, &subtask)) {
+    if (name[0] != '.')
+      sim_wrong(c->shared, "a strange file in the sinks' folder: %s", name);
+    return 0;
+  }
+  char *path = sc_path_join(SIM_OUT, name);
+  sc_buf_t text = SC_BUF_INIT;
+  if (sc_storage_read_all(c->storage, path, 1 << 20, &text, NULL) < 0)
+    sim_wrong(c->shared, "%s cannot be read", path);
+  sc_buf_put_u8(&text, 0);
+  uint32_t first = c->lines[node].n;
+  char *rest = (char *)text.data;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+    if (rest)
+      add_line(c, node, name, line);
+    else if (*line)
+      sim_wrong(c->shared, "%s ends in half a line", name);
+  if (keeps_order(c->shared->plan, node))
+    check_order(c, node, name, first);
+  sc_buf_free(&text);
+  free(path);
+  return 0;
+}
+
+static void check_twice(sim_check_t *c, uint32_t node) {
+  sim_list_t *all = &c->lines[node];
+  sim_list_sort(all);
+  for (uint32_t i = 1; i < all->n; i++)
+    if (all->list[i].l == all->list[i - 1].l && all->list[i].s == all->list[i - 1].s &&
+        all->list[i].k == all->list[i - 1].k)
+      sim_wrong(c->shared, "%s: line %" PRId64 "/%" PRId64 " of key %" PRId64 " stands twice",
+                c->shared->plan->nodes[node].uid, all->list[i].l, all->list[i].s, all->list[i].k);
+}
+
+void sim_check_outputs(sim_check_t *c) {
+  clear_lists(c->lines);
+  if (c->storage->ops->kind(c->storage, SIM_OUT, NULL) == 2)
+    c->storage->ops->list(c->storage, SIM_OUT, read_part, c, NULL); /* in the order of ids */
+  for (uint32_t i = 0; i < SIM_NODES; i++)
+    check_twice(c, i);
+}
+
+static void check_complete(sim_check_t *c, uint32_t node) {
+  const sim_plan_t *p = c->shared->plan;
+  const sim_list_t *want = &c->model->in[node], *got = &c->lines[node];
+  uint32_t fired = 0, data = 0;
+  for (uint32_t i = 0; i < got->n; i++)
+    fired += got->list[i].t == 2;
+  for (uint32_t i = 0; i < want->n; i++)
+    data += want->list[i].t != 2;
+  if (got->n - fired != data) {
+    const sim_record_t *missing = NULL;
+    for (uint32_t i = 0; i < want->n && !missing; i++)
+      if (want->list[i].t != 2 && !sim_list_find(got, &want->list[i]))
+        missing = &want->list[i];
+    sim_wrong(c->shared, "%s has %u lines, the model has %u; lost is %" PRId64 "/%" PRId64,
+              p->nodes[node].uid, got->n - fired, data, missing ? missing->l : -1, missing ? missing->s : -1);
+  }
+  uint32_t expected = 0;
+  for (uint32_t k = 0; k < p->nodes[node].n_inputs; k++)
+    expected += p->nodes[node].inputs[k].side ? c->fired[p->nodes[node].inputs[k].from].n : 0;
+  if (fired != expected)
+    sim_wrong(c->shared, "%s has %u lines of timers that fired, by the state %u fired", p->nodes[node].uid,
+              fired, expected);
+}
+
+/* ---- state in the end ---- */
+
+typedef struct final_state {
+  uint32_t counted, seen, windows, waiting; /* rows, or records by the counts */
+} final_state_t;
+
+static void pair_of(sc_bytes_t bytes, int64_t out[2]) {
+  sc_cursor_t cursor = sc_cursor(bytes);
+  sc_token_t t[3] = {{0}};
+  for (int i = 0; i < 3; i++)
+    sc_cursor_next(&cursor, &t[i]);
+  out[0] = t[1].i;
+  out[1] = t[2].i;
+}
+
+static void read_acc(sim_check_t *c, uint32_t node, const sc_keyed_row_t *row, final_state_t *f) {
+  int64_t got[2], want[2] = {0, 0};
+  sc_cursor_t cursor = sc_cursor(row->key);
+  sc_token_t key = {.i = -1};
+  sc_cursor_next(&cursor, &key);
+  pair_of(row->value, got);
+  const sim_list_t *in = &c->model->in[node];
+  for (uint32_t i = 0; i < in->n; i++)
+    if (in->list[i].k == key.i)
+      sim_window_add(want, &in->list[i]);
+  if (got[0] != want[0] || got[1] != want[1])
+    sim_wrong(c->shared, "%s: the state of key %" PRId64 " counts %" PRId64 ", the model %" PRId64,
+              c->shared->plan->nodes[node].uid, key.i, got[0], want[0]);
+  f->counted += (uint32_t)got[0];
+}
+
+static void read_row(sim_check_t *c, uint32_t node, const char *state, const sc_keyed_row_t *row,
+                     final_state_t *f) {
+  int64_t id[2];
+  if (strcmp(state, "acc") == 0) {
+    read_acc(c, node, row, f);
+  } else if (strcmp(state, "windows") == 0) {
+    f->windows++;
+  } else if (strcmp(state, "seen") == 0) {
+    f->seen++;
+  } else if (strcmp(state, "pt") == 0) {
+    f->waiting++;
+  } else if (strcmp(state, "fired") == 0) {
+    pair_of(row->map_key, id);
+    sim_list_add(&c->fired[node], &(sim_record_t){.l = id[0], .s = id[1]});
+  }
+}
+
+static void read_handle(sim_check_t *c, uint32_t node, const char *dir, const sc_handle_t *h,
+                        final_state_t *f) {
+  sc_keyed_reader_t *reader;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc = sc_keyed_reader_open(c->storage, dir, h, &reader, &err);
+  if (rc < 0) {
+    sim_wrong(c->shared, "the final state cannot be read: %s", err.message);
+    sc_error_clear(&err);
+    return;
+  }
+  const sc_keyed_file_state_t *states;
+  sc_keyed_reader_states(reader, &states);
+  sc_keyed_row_t row;
+  while ((rc = sc_keyed_reader_next(reader, &row, &err)) > 0)
+    read_row(c, node, states[row.state].name, &row, f);
+  if (rc < 0)
+    sim_wrong(c->shared, "the final state is damaged: %s", err.message);
+  sc_error_clear(&err);
+  sc_keyed_reader_close(reader);
+}
+
+static void check_state(sim_check_t *c, const sc_metadata_t *m, uint32_t node) {
+  const sim_node_t *n = &c->shared->plan->nodes[node];
+  const sc_metadata_operator_t *op = sc_metadata_find(m, n->uid);
+  final_state_t f = {0};
+  for (uint32_t s = 0; op && s < op->parallelism; s++)
+    for (uint32_t h = 0; h < op->subtasks[s].state.n_handles; h++) {
+      const sc_handle_t *handle = &op->subtasks[s].state.handles[h];
+      char *dir = op->subtasks[s].directory ? sc_format(SIM_JOB_DIR "/%s", op->subtasks[s].directory)
+                                            : sc_format(SIM_JOB_DIR "/chk-%" PRIu64, m->id);
+      if (handle->kind == SC_HANDLE_KEYED)
+        read_handle(c, node, dir, handle, &f);
+      free(dir);
+    }
+  uint32_t want = c->model->in[node].n, pt = c->model->pt[node].n;
+  if (f.counted != want || f.seen != want)
+    sim_wrong(c->shared, "%s: its state has counted %u and seen %u records, the model %u", n->uid,
+              f.counted, f.seen, want);
+  if (f.windows)
+    sim_wrong(c->shared, "%s: %u windows are still open", n->uid, f.windows);
+  if (f.waiting + c->fired[node].n != pt)
+    sim_wrong(c->shared, "%s: %u processing-time timers wait and %u fired, the model has %u", n->uid,
+              f.waiting, c->fired[node].n, pt);
+}
+
+/* ---- orphans ---- */
+
+static bool listed_by(const sc_job_scan_t *scan, uint64_t folder, const char *path) {
+  listed_t l = {path, false};
+  for (uint32_t i = 0; i < scan->n; i++) {
+    if (scan->list[i].state != SC_FOUND_VALID)
+      continue;
+    sc_metadata_each_file(scan->list[i].metadata, is_listed, &l);
+    if (scan->list[i].id == folder)
+      sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
+  }
+  return l.found;
+}
+
+static void check_folder(sim_check_t *c, const sc_job_scan_t *scan, const char *name) {
+  char *dir = sc_path_join(SIM_JOB_DIR, name);
+  sc_names_t names;
+  uint64_t id = 0;
+  bool checkpoint = in_checkpoint(dir, &id);
+  if (!checkpoint && strcmp(name, "lock") && strcmp(name, "ids"))
+    sim_wrong(c->shared, "%s is left behind", dir);
+  if (checkpoint && sc_storage_names(c->storage, dir, &names, NULL) == 0) {
+    for (uint32_t i = 0; i < names.n; i++) {
+      char *path = sc_path_join(dir, names.list[i]);
+      if (strcmp(names.list[i], SC_METADATA_NAME) && !listed_by(scan, id, path))
+        sim_wrong(c->shared, "%s is left behind", path);
+      free(path);
+    }
+    if (!names.n)
+      sim_wrong(c->shared, "the empty folder %s is left behind", dir);
+    sc_names_free(&names);
+  }
+  free(dir);
+}
+
+static int check_progress(void *arg, const char *name) {
+  sim_check_t *c = arg;
+  if (strstr(name, ".inprogress"))
+    sim_wrong(c->shared, "%s is left behind", name);
+  return 0;
+}
+
+static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
+  sc_names_t names;
+  if (sc_storage_names(c->storage, SIM_JOB_DIR, &names, NULL) == 0)
+    for (uint32_t i = 0; i < names.n; i++)
+      check_folder(c, scan, names.list[i]);
+  sc_names_free(&names);
+  c->storage->ops->list(c->storage, SIM_OUT, check_progress, c, NULL);
+}
+
+void sim_check_end(sim_check_t *c) {
+  sc_job_scan_t *scan;
+  if (sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) < 0 || scan->n == 0 ||
+      scan->list[scan->n - 1].state != SC_FOUND_VALID || !scan->list[scan->n - 1].metadata->finished) {
+    sim_wrong(c->shared, "the job has finished, but its newest checkpoint is not its last one");
+    return;
+  }
+  sim_check_outputs(c);
+  for (uint32_t i = 0; i < c->shared->plan->n_nodes; i++)
+    if (c->shared->plan->nodes[i].kind == SIM_KEYED && !c->shared->plan->nodes[i].left_out)
+      check_state(c, scan->list[scan->n - 1].metadata, i);
+  for (uint32_t i = 0; i < c->shared->plan->n_nodes; i++)
+    if (c->shared->plan->nodes[i].kind == SIM_SINK && !c->shared->plan->nodes[i].left_out)
+      check_complete(c, i);
+  check_orphans(c, scan);
+  sc_job_scan_destroy(scan);
+}

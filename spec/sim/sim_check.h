@@ -1,0 +1,42 @@
+/*
+ * sim_check: what must hold of the files, at every change of them, and in the end.
+ *
+ *   ids           a folder chk-N is made for each N once, and N only grows, also over crashes
+ *   deletion      no file goes that a _metadata which stands lists
+ *   commits       a part of checkpoint P gets its committed name, and an operator is told that P
+ *                 completed, only after a _metadata of P or a later one was safe from loss of power
+ *   going back    a start takes the newest checkpoint that was ever safe, or a newer one
+ *   outputs       committed lines: at any time none twice and none that the model lacks; in the end
+ *                 all of them, and timers exactly as the state says that they fired
+ *   order         in the parts of a sink by their ids, of a lane and key
+ *   state         in the end: counts, records, windows, timers of every keyed operator
+ *   orphans       in the end: nothing in the job's folder that no _metadata lists, nothing in
+ *                 progress in the sinks'
+ *
+ * Threads: one. Ownership: create/destroy; borrows storage, plan and model.
+ */
+#ifndef SPEC_SIM_CHECK_H
+#define SPEC_SIM_CHECK_H
+
+#include "../../core/sim/sim_storage.h"
+#include "sim_model.h"
+
+#define SIM_CKPT "/ckpt"
+#define SIM_JOB_ID "job"
+#define SIM_JOB_DIR SIM_CKPT "/" SIM_JOB_ID
+#define SIM_OUT "/out"
+
+typedef struct sim_check sim_check_t;
+
+sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage, const sim_model_t *model);
+void sim_check_destroy(sim_check_t *c);
+/* After each change of files, by the storage's observer. The storage is attached to `world`. */
+void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns);
+void sim_check_told_complete(sim_check_t *c, uint64_t id);
+void sim_check_restored(sim_check_t *c, uint64_t id); /* 0: a start found nothing */
+uint64_t sim_check_newest_safe(const sim_check_t *c);
+/* The storage is seen from outside (attached to no world). */
+void sim_check_outputs(sim_check_t *c);
+void sim_check_end(sim_check_t *c);
+
+#endif

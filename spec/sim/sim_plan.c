@@ -1,0 +1,305 @@
+#include "sim_plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "../../core/base/error.h"
+#include "../../core/base/random.h"
+#include "../../core/sim/sim_storage.h"
+
+int64_t sim_mix(int64_t a, int64_t b) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)a * 0x9E3779B97F4A7C15u ^ (uint64_t)b * 0xC2B2AE3D27D4EB4Fu);
+  return (int64_t)(sc_random_next(&r) >> 33);
+}
+
+int64_t sim_timestamp(const sim_node_t *source, int64_t split, int64_t seq) {
+  return split * SIM_SPLIT_MS + seq * SIM_SPLIT_MS / (source->records + 1) / 10 * 10;
+}
+
+/* ---- drawing ---- */
+
+static uint32_t below(sc_random_t *r, uint32_t n) { return (uint32_t)sc_random_below(r, n); }
+static bool one_in(sc_random_t *r, uint32_t n) { return below(r, n) == 0; }
+
+static int64_t one_of(sc_random_t *r, const int64_t *list, uint32_t n) {
+  return list[below(r, n)];
+}
+#define ONE_OF(r, ...) \
+  one_of(r, (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+/* Small numbers as often as large ones. */
+static uint64_t some_time(sc_random_t *r, uint64_t most) {
+  uint64_t top = 8;
+  while (top < most && !one_in(r, 6))
+    top *= 2;
+  return 1 + sc_random_below(r, top < most ? top : most);
+}
+
+static sim_node_t *add_node(sim_plan_t *p, sc_random_t *r, sim_kind_t kind) {
+  static const char *const names[] = {"src", "map", "buf", "share", "keyed", "sink"};
+  sim_node_t *n = &p->nodes[p->n_nodes];
+  *n = (sim_node_t){.kind = kind, .class = below(r, SIM_CLASSES), .new_chain = one_in(r, 5)};
+  n->salt = sim_mix((int64_t)p->seed, p->n_nodes + 1);
+  snprintf(n->uid, sizeof n->uid, "%s%u", names[kind], p->n_nodes);
+  p->n_nodes++;
+  return n;
+}
+
+static void draw_source(sim_plan_t *p, sc_random_t *r) {
+  sim_node_t *n = add_node(p, r, SIM_SOURCE);
+  n->splits = below(r, 5) + (one_in(r, 10) ? 0 : 1);
+  n->records = 1 + below(r, one_in(r, 3) ? 40 : 12);
+  n->keys = 1 + below(r, 8);
+  n->pause_ms = ONE_OF(r, 0, 1, 5, 20, 100);
+}
+
+static sc_partitioner_kind_t draw_edge(sc_random_t *r, const sim_node_t *to) {
+  if (to->kind == SIM_KEYED)
+    return SC_HASH;
+  if (to->kind == SIM_SHARE)
+    return SC_BROADCAST;
+  return (sc_partitioner_kind_t)ONE_OF(r, SC_FORWARD, SC_FORWARD, SC_HASH, SC_REBALANCE);
+}
+
+static void add_input(sc_random_t *r, sim_plan_t *p, sim_node_t *to, int from, bool side) {
+  for (uint32_t i = 0; i < to->n_inputs; i++)
+    if (to->inputs[i].from == from && to->inputs[i].side == side)
+      return;
+  if (to->n_inputs == SIM_INPUTS)
+    return;
+  sim_input_t *in = &to->inputs[to->n_inputs++];
+  *in = (sim_input_t){from, side, draw_edge(r, to)};
+  if (in->edge == SC_FORWARD && to->n_inputs == 1)
+    to->class = p->nodes[from].class;
+}
+
+static void draw_operator(sim_plan_t *p, sc_random_t *r) {
+  static const int64_t kinds[] = {SIM_MAP, SIM_BUFFER, SIM_SHARE, SIM_KEYED, SIM_KEYED};
+  int before = (int)p->n_nodes;
+  sim_node_t *n = add_node(p, r, (sim_kind_t)one_of(r, kinds, 5));
+  n->map = (sim_map_t)below(r, 4);
+  n->hold = 1 + below(r, 6);
+  n->window_ms = ONE_OF(r, 50, 200, 700, 3000);
+  n->pt = one_in(r, 2);
+  uint32_t inputs = one_in(r, 3) ? 2 : 1;
+  for (uint32_t i = 0; i < inputs; i++)
+    add_input(r, p, n, one_in(r, 2) ? before - 1 : (int)below(r, (uint32_t)before), false);
+}
+
+static bool is_used(const sim_plan_t *p, int node, bool side) {
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    for (uint32_t k = 0; k < p->nodes[i].n_inputs; k++)
+      if (p->nodes[i].inputs[k].from == node && p->nodes[i].inputs[k].side == side)
+        return true;
+  return false;
+}
+
+/* What nobody reads goes to a sink. */
+static void draw_sinks(sim_plan_t *p, sc_random_t *r) {
+  int n = (int)p->n_nodes;
+  sim_node_t *sink = NULL;
+  for (int i = 0; i < n; i++) {
+    bool side = p->nodes[i].kind == SIM_KEYED && p->nodes[i].pt && !one_in(r, 3);
+    for (int s = 0; s <= side; s++) {
+      if (is_used(p, i, s))
+        continue;
+      if (!sink || sink->n_inputs == SIM_INPUTS || (one_in(r, 3) && p->n_nodes < SIM_NODES))
+        sink = add_node(p, r, SIM_SINK);
+      add_input(r, p, sink, i, s);
+    }
+  }
+}
+
+static void draw_job(sim_plan_t *p, sc_random_t *r) {
+  p->max_parallelism = (uint32_t)ONE_OF(r, 3, 4, 7, 128);
+  p->interval_ms = ONE_OF(r, 2, 5, 20, 50, 200);
+  p->timeout_ms = ONE_OF(r, 10, 50, 500, 10000, 600000, 600000);
+  p->min_pause_ms = ONE_OF(r, 0, 0, 1, 10);
+  p->max_concurrent = (uint32_t)ONE_OF(r, 1, 1, 2, 3);
+  p->retain = (uint32_t)ONE_OF(r, 1, 1, 2, 3);
+  p->restart_ms = ONE_OF(r, 0, 1, 10, 1000);
+  p->restarts = ONE_OF(r, -1, -1, -1, 0, 1);
+  p->tolerable = ONE_OF(r, -1, -1, -1, 0, 2);
+  p->segment_size = (uint32_t)ONE_OF(r, 64, 200, 1000, 32768);
+  p->exclusive = (uint32_t)ONE_OF(r, 1, 1, 2, 4);
+  p->floating = (uint32_t)ONE_OF(r, 0, 0, 1, 8);
+  p->buffer_timeout_ms = ONE_OF(r, 0, 1, 10, 100);
+  p->look_ns = ONE_OF(r, 200, 5000, 50000, 300000);
+  p->latency_ns = ONE_OF(r, 1000, 50000, 400000, 3000000);
+  p->pool_threads = 1 + below(r, 4);
+}
+
+static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
+  static const int64_t kinds[] = {SIM_CRASH_TURN, SIM_CRASH_TURN, SIM_CRASH_OP, SIM_CRASH_OP,
+                                  SIM_FAULT, SIM_FAULT, SIM_RAISE, SIM_RAISE, SIM_CANCEL, SIM_ASK};
+  sim_disturbance_t *d = &p->disturbances[p->n_disturbances++];
+  *d = (sim_disturbance_t){.kind = (sim_disturbance_kind_t)one_of(r, kinds, 10), .times = 1,
+                           .power = one_in(r, 2)};
+  d->mask = (uint32_t)ONE_OF(r, SC_SIM_CHANGES, SC_SIM_CHANGES, SC_SIM_WRITE, SC_SIM_SYNC,
+                             SC_SIM_RENAME, SC_SIM_REMOVE, SC_SIM_SYNC_DIR, SC_SIM_CREATE,
+                             SC_SIM_READ);
+  d->code = one_in(r, 2) ? SC_EIO : SC_ENOSPACE;
+  switch (d->kind) {
+  case SIM_CRASH_OP:
+    d->mask = d->mask == SC_SIM_READ ? SC_SIM_CHANGES : d->mask;
+    d->at = some_time(r, 1500);
+    break;
+  case SIM_FAULT:
+    d->times = (uint32_t)ONE_OF(r, 1, 1, 1, 3, 10);
+    d->at = some_time(r, 1500);
+    break;
+  case SIM_RAISE: d->at = some_time(r, 2000); break;
+  default: d->at = some_time(r, 12000); break;
+  }
+}
+
+/* ---- cutting ---- */
+
+static void leave_out(sim_plan_t *p) {
+  const sim_cut_t *c = &p->cut;
+  for (uint32_t i = 0; i < p->n_disturbances; i++)
+    p->disturbances[i].left_out = c->no_disturbance >> i & 1;
+  for (uint32_t i = 0; i < p->n_nodes; i++) {
+    sim_node_t *n = &p->nodes[i];
+    n->left_out = c->no_node >> i & 1;
+    if (c->max_splits && n->splits > c->max_splits)
+      n->splits = c->max_splits;
+    if (c->max_records && n->records > c->max_records)
+      n->records = c->max_records;
+  }
+}
+
+/* Whoever read from an operator that is left out reads from what that one read first. */
+static void reconnect(sim_plan_t *p) {
+  for (uint32_t i = 0; i < p->n_nodes; i++) {
+    sim_node_t *n = &p->nodes[i];
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < n->n_inputs; k++) {
+      sim_input_t in = n->inputs[k];
+      while (p->nodes[in.from].left_out && p->nodes[in.from].n_inputs && !in.side) {
+        in.side = p->nodes[in.from].inputs[0].side;
+        in.from = p->nodes[in.from].inputs[0].from;
+      }
+      bool twice = false;
+      for (uint32_t x = 0; x < kept; x++)
+        twice |= n->inputs[x].from == in.from && n->inputs[x].side == in.side;
+      if (!twice && !p->nodes[in.from].left_out)
+        n->inputs[kept++] = in;
+    }
+    n->n_inputs = kept;
+    n->left_out |= n->kind != SIM_SOURCE && kept == 0;
+  }
+  for (uint32_t i = p->n_nodes; i-- > 0;) /* what has lost its readers is of no use */
+    if (p->nodes[i].kind != SIM_SINK && !p->nodes[i].left_out) {
+      bool used = false;
+      for (uint32_t k = i + 1; k < p->n_nodes; k++)
+        for (uint32_t x = 0; x < p->nodes[k].n_inputs && !p->nodes[k].left_out; x++)
+          used |= p->nodes[k].inputs[x].from == (int)i;
+      p->nodes[i].left_out = !used;
+    }
+}
+
+/* Forward edges need equal parallelism; who leaves in order follows from who comes in order. */
+static void finish(sim_plan_t *p) {
+  for (uint32_t i = 0; i < p->n_nodes; i++) {
+    sim_node_t *n = &p->nodes[i];
+    n->ordered = n->kind != SIM_BUFFER && n->kind != SIM_SHARE;
+    for (uint32_t k = 0; k < n->n_inputs; k++) {
+      sim_input_t *in = &n->inputs[k];
+      if (in->edge == SC_FORWARD && p->nodes[in->from].class != n->class)
+        in->edge = SC_REBALANCE;
+      n->ordered &= p->nodes[in->from].ordered && in->edge != SC_REBALANCE && !in->side;
+    }
+  }
+}
+
+void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
+  sc_random_t r;
+  *p = (sim_plan_t){.seed = seed};
+  if (cut)
+    p->cut = *cut;
+  sc_random_init(&r, seed * 0xD1B54A32D192ED03u + 1);
+  draw_job(p, &r);
+  uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
+  for (uint32_t i = 0; i < sources; i++)
+    draw_source(p, &r);
+  for (uint32_t i = 0; i < operators; i++)
+    draw_operator(p, &r);
+  draw_sinks(p, &r);
+  uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
+  for (uint32_t i = 0; i < disturbances; i++)
+    draw_disturbance(p, &r);
+  leave_out(p);
+  reconnect(p);
+  finish(p);
+}
+
+uint32_t sim_plan_parallelism(const sim_plan_t *p, uint32_t class, uint32_t life) {
+  /* In a third of the lives nothing changes. */
+  int64_t when = sim_mix((int64_t)p->seed, life) % 3 ? life : 0;
+  uint32_t n = 1 + (uint32_t)sim_mix((int64_t)p->seed + 7 * when, class) % 3;
+  return p->cut.max_parallelism && n > p->cut.max_parallelism ? p->cut.max_parallelism : n;
+}
+
+uint32_t sim_plan_slots(const sim_plan_t *p, uint32_t life) {
+  return 1 + (uint32_t)sim_mix((int64_t)p->seed, 1000 + life) % 4;
+}
+
+/* ---- printing ---- */
+
+static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) {
+  static const char *const maps[] = {"same", "filter", "flat", "rekey"};
+  sc_buf_printf(out, "  %-7s x%u ", n->uid, sim_plan_parallelism(p, n->class, 0));
+  for (uint32_t i = 0; i < n->n_inputs; i++)
+    sc_buf_printf(out, " <-%s- %s%s", sc_partitioner_name(n->inputs[i].edge),
+                  p->nodes[n->inputs[i].from].uid, n->inputs[i].side ? ".pt" : "");
+  switch (n->kind) {
+  case SIM_SOURCE:
+    sc_buf_printf(out, " %u splits of %u records, %u keys, pauses of %" PRId64 " ms", n->splits,
+                  n->records, n->keys, n->pause_ms);
+    break;
+  case SIM_MAP: sc_buf_printf(out, " (%s)", maps[n->map]); break;
+  case SIM_BUFFER: sc_buf_printf(out, " (holds %u)", n->hold); break;
+  case SIM_KEYED:
+    sc_buf_printf(out, " (windows of %" PRId64 " ms%s)", n->window_ms, n->pt ? ", pt timers" : "");
+    break;
+  default: break;
+  }
+  sc_buf_puts(out, "\n");
+}
+
+static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
+  const char *what = d->mask == SC_SIM_CHANGES ? "any change" : sc_sim_op_name(d->mask);
+  switch (d->kind) {
+  case SIM_CRASH_TURN:
+  case SIM_CRASH_OP:
+    sc_buf_printf(out, "  the process dies at %s %" PRIu64 " (%s)%s\n",
+                  d->kind == SIM_CRASH_TURN ? "turn" : "operation", d->at,
+                  d->kind == SIM_CRASH_TURN ? "scheduler" : what,
+                  d->power ? ", with loss of what is not synced" : "");
+    break;
+  case SIM_FAULT:
+    sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s\n", d->times, what,
+                  d->at, sc_error_name(d->code));
+    break;
+  case SIM_RAISE: sc_buf_printf(out, "  an operator fails at its call %" PRIu64 "\n", d->at); break;
+  case SIM_CANCEL: sc_buf_printf(out, "  the user cancels at turn %" PRIu64 "\n", d->at); break;
+  case SIM_ASK:
+    sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
+    break;
+  }
+}
+
+void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    if (!p->nodes[i].left_out)
+      print_node(&p->nodes[i], p, out);
+  sc_buf_printf(out, "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
+                "buffers of %u bytes, %u + %u; max parallelism %u\n", p->interval_ms, p->timeout_ms,
+                p->max_concurrent, p->retain, p->segment_size, p->exclusive, p->floating,
+                p->max_parallelism);
+  for (uint32_t i = 0; i < p->n_disturbances; i++)
+    if (!p->disturbances[i].left_out)
+      print_disturbance(&p->disturbances[i], out);
+}
