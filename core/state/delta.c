@@ -147,8 +147,8 @@ static int fold_map(sc_delta_t *d, sc_table_entry_t *e, int budget, const sc_del
   return budget;
 }
 
-/* An entry and its place in the sink lie anywhere in memory: bring those of several entries nearer at
- * once, one step after another, instead of waiting for each. */
+/* An entry and its place in the sink lie anywhere in memory: bring those of several entries nearer
+ * at once, one step after another, instead of waiting for each. */
 static void fetch_ahead(sc_delta_t *d, const sc_delta_sink_t *sink) {
   const sc_table_entry_t *entries[FOLDED_AHEAD];
   uint32_t n = sc_table_scan_ahead(d->table, d->cursor, entries, FOLDED_AHEAD);

@@ -162,8 +162,8 @@ bool sc_groups_swept(const sc_groups_t *g) { return g->n_graves == 0; }
 
 /* --- writing --- */
 
-/* Most rows are told apart by what stands here, so that sorting seldom has to look at an entry, which
- * is somewhere in memory. */
+/* Most rows are told apart by what stands here, so that sorting seldom has to look at an entry,
+ * which is somewhere in memory. */
 typedef struct row {
   uint64_t prefix;               /* first 8 bytes of the key, as a number that orders like them */
   const sc_table_entry_t *entry; /* borrowed from the table */

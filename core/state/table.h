@@ -75,7 +75,7 @@ bool sc_table_map_remove(sc_table_t *t, sc_table_entry_t *e, sc_bytes_t map_key)
 #define SC_TABLE_END SIZE_MAX
 sc_table_entry_t *sc_table_scan(const sc_table_t *t, size_t *cursor, size_t buckets);
 
-/* The first entries of the next buckets that sc_table_scan will come to, `max` at most: how many. */
+/* The first entries of the next buckets that sc_table_scan will come to, at most `max`. */
 uint32_t sc_table_scan_ahead(const sc_table_t *t, size_t cursor, const sc_table_entry_t **out,
                              uint32_t max);
 
