@@ -9,9 +9,9 @@ __attribute__((constructor)) static void forget_preload(void) {
 }
 
 // Debian's Lua is built with _FORTIFY_SOURCE, so that an error or a yield leaves C functions by
-// __longjmp_chk, which ThreadSanitizer does not know: it took those functions for running still, and
-// gave up when 65,536 of them had come together, a second into a pipeline. (AddressSanitizer has a
-// __longjmp_chk of its own, which is found before this one.)
+// __longjmp_chk, which ThreadSanitizer does not know: it took those functions for running still,
+// and gave up when 65,536 of them had come together, a second into a pipeline. (AddressSanitizer
+// has a __longjmp_chk of its own, which is found before this one.)
 __attribute__((noreturn)) void __longjmp_chk(jmp_buf where, int value) {
   longjmp(where, value);
 }
