@@ -28,7 +28,8 @@
 
 typedef struct sim_check sim_check_t;
 
-sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage, const sim_model_t *model);
+sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage,
+                              const sim_model_t *model);
 void sim_check_destroy(sim_check_t *c);
 /* After each change of files, by the storage's observer. The storage is attached to `world`. */
 void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns);

@@ -124,7 +124,8 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
 
 /* What was wrong, without numbers: a smaller run must fail in the same way. */
 static void shape_of(const sc_buf_t *text, char shape[SHAPE + 1]) {
-  const char *mark = memmem(text->data, text->len, "WRONG: ", 7), *end = (char *)text->data + text->len;
+  const char *mark = memmem(text->data, text->len, "WRONG: ", 7),
+             *end = (char *)text->data + text->len;
   int n = 0;
   for (const char *at = mark ? mark + 7 : end; at < end && n < SHAPE && *at != '\n'; at++)
     if (*at < '0' || *at > '9')
@@ -232,8 +233,9 @@ static void print_story(const char *program, uint64_t seed, const sim_cut_t *cut
   printf("seed %" PRIu64 "\n%.*s", seed, (int)text.len, (char *)text.data);
   printf("  turn  time (ms)\n");
   print_tail(&o.text);
-  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed, cut->no_disturbance,
-         cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism, cut->schedule);
+  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed,
+         cut->no_disturbance, cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism,
+         cut->schedule);
   sc_buf_free(&text);
   sc_buf_free(&o.text);
 }
@@ -267,8 +269,9 @@ static bool parse(int argc, char **argv, options_t *o) {
       o->one = true;
       o->first = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--cut") == 0 && ++i < argc) {
-      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node, &o->cut.max_splits,
-                 &o->cut.max_records, &o->cut.max_parallelism, &o->cut.schedule) != 6)
+      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node,
+                 &o->cut.max_splits, &o->cut.max_records, &o->cut.max_parallelism,
+                 &o->cut.schedule) != 6)
         return false;
     } else {
       return false;
@@ -334,7 +337,8 @@ static int run_seeds(const char *program, const options_t *o) {
       }
     }
     if ((done + 1) % 500 == 0) {
-      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1, (double)(done + 1) / (seconds() - begin));
+      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1,
+             (double)(done + 1) / (seconds() - begin));
       fflush(stdout);
     }
   }

@@ -295,10 +295,11 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
   for (uint32_t i = 0; i < p->n_nodes; i++)
     if (!p->nodes[i].left_out)
       print_node(&p->nodes[i], p, out);
-  sc_buf_printf(out, "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
-                "buffers of %u bytes, %u + %u; max parallelism %u\n", p->interval_ms, p->timeout_ms,
-                p->max_concurrent, p->retain, p->segment_size, p->exclusive, p->floating,
-                p->max_parallelism);
+  sc_buf_printf(out,
+                "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
+                "buffers of %u bytes, %u + %u; max parallelism %u\n",
+                p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
+                p->exclusive, p->floating, p->max_parallelism);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);
