@@ -158,12 +158,12 @@ static int already_committed(sc_sink_part_t *part, sc_error_t *err) {
   int kind = kind_in(part, part->final, err);
   if (kind != 0)
     return kind < 0 ? kind : 0;
-  sc_fail(err, SC_ENOTFOUND,
+  sc_fail(err, SC_ESTATE,
           "data was lost: folder %s has neither %s, which belongs to checkpoint %" PRIu64
           " and was to be committed, nor %s",
           part->dir, part->pending, part->id, part->final);
   sc_error_set_file(err, part->pending);
-  return SC_ENOTFOUND;
+  return SC_ESTATE;
 }
 
 int sc_sink_part_commit(sc_sink_part_t *part, sc_error_t *err) {

@@ -270,9 +270,18 @@ static void end_job(sc_job_t *job, sc_job_state_t state) {
   job->gone = true; /* once the file work is done, see sc__job_gone */
 }
 
-/* Error in user code before the first completed checkpoint: a typo must not loop. */
+/* What comes from the script or what it was given, and would come again. */
+static bool is_mistake(int code) {
+  return code == SC_EUSER || code == SC_EKEY || code == SC_EVALUE || code == SC_EINVAL ||
+         code == SC_EUNSUPPORTED || code == SC_ELIMIT || code == SC_ENOTFOUND;
+}
+
+/* A mistake before the first completed checkpoint ends the job: a typo must not loop. Nor must what no
+ * attempt can get over: the checkpoint and what lies outside of it no longer fit. */
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
-  if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
+  if (job->failure.code == SC_ESTATE)
+    return false;
+  if (is_mistake(job->failure.code) && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
     return false;
   double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
   sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);

@@ -310,11 +310,25 @@ static void aborted(sc_job_t *job, const sc_action_t *act) {
   sc__job_file_work(job, run_delete, done_abort_delete, new_id(job, act->id));
 }
 
+static int code_of(sc_reason_t reason) {
+  switch (reason) {
+    case SC_REASON_EXPIRED: return SC_ETIMEOUT;
+    case SC_REASON_DECLINED:
+    case SC_REASON_ASYNC_FAILED:
+    case SC_REASON_TASK_CLOSING:
+    case SC_REASON_NOT_RUNNING: return SC_EDECLINED;
+    case SC_REASON_IO:
+    case SC_REASON_FINALIZE: return SC_EIO;
+    case SC_REASON_TOO_MANY_REQUESTS: return SC_ELIMIT;
+    default: return SC_ESTALE;
+  }
+}
+
 static void answer(sc_job_t *job, const sc_action_t *act) {
   sc_error_t err = SC_ERROR_INIT;
   if (act->reason != SC_REASON_NONE) {
     const char *who = task_name(job, act->task);
-    sc_fail(&err, act->reason == SC_REASON_EXPIRED ? SC_ETIMEOUT : act->reason == SC_REASON_DECLINED ? SC_EDECLINED : SC_ESTALE,
+    sc_fail(&err, code_of(act->reason),
             "checkpoint %" PRIu64 " was not taken: %s%s%s%s%s", act->id, sc_reason_text(act->reason),
             who ? ", task " : "", who ? who : "", act->text ? ": " : "", act->text ? act->text : "");
   }

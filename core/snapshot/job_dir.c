@@ -150,6 +150,16 @@ char *sc_job_dir_checkpoint(const sc_job_dir_t *d, uint64_t id) {
 }
 
 int sc_job_dir_prepare(sc_job_dir_t *d, uint64_t id, sc_error_t *err) {
+  /* Where the job's folder is gone (a disk that is not there any more, say), another one in its
+   * place would be without the lock and all else. */
+  int kind = d->storage->ops->kind(d->storage, d->path, err);
+  if (kind != 2) {
+    if (kind >= 0) {
+      kind = sc_fail(err, SC_ENOTFOUND, "the job's folder %s is gone", d->path);
+      sc_error_set_file(err, d->path);
+    }
+    return kind;
+  }
   char *path = sc_job_dir_checkpoint(d, id);
   int rc = d->storage->ops->make_dir(d->storage, path, err);
   free(path);

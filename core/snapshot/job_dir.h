@@ -38,7 +38,8 @@ int sc_job_dir_reserve(sc_job_dir_t *d, uint64_t up_to, sc_error_t *err);
 /* The next attempt's number, durable when this returns; the first is 1. */
 int sc_job_dir_next_attempt(sc_job_dir_t *d, uint64_t *attempt, sc_error_t *err);
 
-/* The folder of a checkpoint: its path (malloc'ed), and made durably. */
+/* The folder of a checkpoint: its path (malloc'ed), and made durably. SC_ENOTFOUND where the job's
+ * folder itself is gone. */
 char *sc_job_dir_checkpoint(const sc_job_dir_t *d, uint64_t id);
 int sc_job_dir_prepare(sc_job_dir_t *d, uint64_t id, sc_error_t *err);
 

@@ -91,8 +91,11 @@ static sc_delta_t *delta_for_write(const sc_heap_t *h) {
 /* The next step for the address that was expected `ago` calls before this one. */
 static void fetch(const sc_heap_t *h, uint32_t ago, sc_fetch_t what) {
   uint32_t place = (h->n_expected - ago) % SC_HEAP_EXPECTED;
-  if (h->n_expected >= ago)
-    sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
+  if (h->n_expected < ago)
+    return;
+  if (h->n_deltas)
+    sc_delta_fetch(sc__heap_active(h), h->expected[place].hash, what);
+  sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
 }
 
 /* Of a key's states only the first that users can declare is expected: with more each record would

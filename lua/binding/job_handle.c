@@ -206,7 +206,8 @@ void lsc_job_open(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"id", job_id}, {"status", job_status}, {"wait", job_wait}, {"cancel", job_cancel},
       {"checkpoint", job_checkpoint}, {"statistics", job_statistics}, {"metrics", job_metrics},
-      {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc}, {NULL, NULL}};
+      {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc},
+      {NULL, NULL}};
   luaL_newmetatable(L, LSC_JOB);
   luaL_setfuncs(L, methods, 0);
   lua_pushvalue(L, -1);

@@ -15,14 +15,15 @@
 #include "../../core/runtime/job.h"
 
 typedef struct lsc_plan {
-  sc_graph_t *graph;             /* taken by sc_job_start */
-  sc_job_options_t options;      /* strings borrowed from the plan's table, which stays on the stack */
-  struct lsc_job_host *host;     /* taken with options.host.arg */
+  sc_graph_t *graph;        /* taken by sc_job_start */
+  sc_job_options_t options; /* strings borrowed from the plan's table, which stays on the stack */
+  struct lsc_job_host *host; /* taken with options.host.arg */
   const char **warnings;
 } lsc_plan_t;
 
 void lsc_plan_open(lua_State *L); /* registers the metatable of boxes */
 /* Push a box and read the plan table at `index` into it. 0 or a negative code. */
-int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t **out, sc_error_t *err);
+int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t **out,
+                  sc_error_t *err);
 
 #endif

@@ -86,7 +86,8 @@ static uint64_t through_channel(void) {
   sc_partitioner_init(&p, SC_FORWARD, 1, 1, 0);
   sc_pool_t *pool = sc_pool_create(0);
   sc_floating_t *floating = sc_floating_create(8);
-  channel = sc_channel_create(2, floating, &(sc_channel_ends_t){ring, &sender_bell, &receiver_bell});
+  sc_channel_ends_t ends = {ring, &sender_bell, &receiver_bell};
+  channel = sc_channel_create(2, floating, &ends);
   output = sc_output_create(&p, &channel, pool);
   pthread_t sender;
   if (pthread_create(&sender, NULL, send_all, NULL))

@@ -24,7 +24,7 @@ local function make_log(path, lines)
     if i % 3 == 0 then time = time + 1 end
     local t = os.date("!*t", time - below(40))
     local client = (i // 2000 * 50 + below(200)) % 20000
-    file:write(('10.%d.%d.%d - - [%02d/%s/%d:%02d:%02d:%02d +0000] "GET /item/%d HTTP/1.1" 200 %d "-" "Mozilla/5.0"\n')
+    file:write(('10.%d.%d.%d - - [%02d/%s/%d:%02d:%02d:%02d +0000] "GET /item/%d HTTP/1.1" 200 %d "-" "-"\n')
       :format(client // 250, client % 250, client % 7, t.day, MONTHS[t.month], t.year, t.hour, t.min, t.sec,
         below(5000), 500 + below(40000)))
   end

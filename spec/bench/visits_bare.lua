@@ -17,7 +17,8 @@ local function parse(line)
   if not ip or not MONTHS[month] then return nil end
   local seconds = days(tonumber(year), MONTHS[month], tonumber(day)) * 86400 + h * 3600 + m * 60 + s
   local offset = (zh * 3600 + zm * 60) * (sign == "-" and -1 or 1)
-  return { ip = ip, ts = math.tointeger(seconds - offset) * 1000, bytes = math.tointeger(tonumber(bytes)) or 0 }
+  return { ip = ip, ts = math.tointeger(seconds - offset) * 1000,
+           bytes = math.tointeger(tonumber(bytes)) or 0 }
 end
 
 local open, out = {}, assert(io.open(OUT, "w"))

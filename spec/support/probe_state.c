@@ -319,8 +319,9 @@ static void tell_map_clear(void *arg, const sc_address_t *at, uint32_t hash) {
 
 static int delta_fold(lua_State *L) {
   sc_buf_t out = SC_BUF_INIT;
-  sc_delta_sink_t sink = {&out, tell_put, tell_remove, tell_map_put, tell_map_remove,
-                          tell_map_clear};
+  sc_delta_sink_t sink = {.arg = &out, .put = tell_put, .remove = tell_remove,
+                          .map_put = tell_map_put, .map_remove = tell_map_remove,
+                          .map_clear = tell_map_clear};
   int left = sc_delta_fold(box(L, 1, DELTA), (int)luaL_checkinteger(L, 2), &sink);
   lua_pushinteger(L, left);
   probe_push_bytes(L, sc_buf_bytes(&out));

@@ -35,6 +35,23 @@ function readme.blocks(path)
   return out
 end
 
+--- Put the files that a Markdown file shows into it as they are now.
+function readme.refresh(path)
+  local out, skip, mark = {}, false, nil
+  for line in read_file(path):gmatch("(.-)\n") do
+    local fence = line:find("^```")
+    if skip and fence then skip, mark = false, nil end
+    if not skip then out[#out + 1] = line .. "\n" end
+    if fence and mark then
+      out[#out + 1] = read_file(mark)
+      skip, mark = true, nil
+    end
+    mark = line:match("^<!%-%- file: (.*) %-%->$") or mark
+  end
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(table.concat(out))
+end
+
 local function absolute(path, here)
   local out = {}
   for entry in path:gmatch("[^;]+") do out[#out + 1] = entry:find("^/") and entry or here .. "/" .. entry end
@@ -45,8 +62,9 @@ end
 function readme.run(dir, command)
   local pipe <close> = assert(io.popen("pwd"))
   local here = pipe:read("l")
-  local output <close> = assert(io.popen(("cd '%s' && LUA_PATH_5_4='%s' LUA_CPATH_5_4='%s' timeout 120 %s 2>&1")
-    :format(dir, absolute(package.path, here), absolute(package.cpath, here), command)))
+  local line = "cd '%s' && LUA_PATH_5_4='%s' LUA_CPATH_5_4='%s' timeout 120 %s 2>&1"
+  local output <close> = assert(io.popen(line:format(dir, absolute(package.path, here),
+    absolute(package.cpath, here), command)))
   return output:read("a")
 end
 

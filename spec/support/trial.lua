@@ -54,7 +54,7 @@ end
 
 --- The lines of all committed parts, sorted, and how many parts there are.
 function trial.lines(out)
-  local lines, parts = {}, trial.names(out, "^[^.].*%.json$")
+  local lines, parts = {}, trial.names(out, "^[^.].*%.%a+$")
   for _, name in ipairs(parts) do
     for line in io.lines(out .. "/" .. name) do lines[#lines + 1] = line end
   end

@@ -243,15 +243,16 @@ function happen.written(w)
     w.ended[id], w.open[id], w.latest = "completed", nil, id
     w.completed[#w.completed + 1] = id
     w.just, w.just_attempt = id, p.attempt
-    for _, q in pairs(w.open) do -- what was planned with older final snapshots lists these
-      for task in pairs(q.attempt == p.attempt and q.left or {}) do
-        local mine = p.acks[task]
-        q.left[task] = mine and mine.how == "ended" and mine.tag or p.left[task] or q.left[task]
-      end
-    end
     if w.running and p.attempt == w.attempt then
       for task, s in pairs(p.acks) do
         if s.how == "ended" then w.tasks[task].final = s.tag end
+      end
+    end
+    -- What is still open and younger lists the newest final snapshots: the older ones' files may go now.
+    for other, q in pairs(w.open) do
+      for task in pairs(other > id and q.attempt == p.attempt and q.left or {}) do
+        local s = p.acks[task]
+        q.left[task] = s and s.how == "ended" and s.tag or p.left[task] or q.left[task]
       end
     end
     probe.coordinator_written(w.c, w.now, w.mono, id, ok)
