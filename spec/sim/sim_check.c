@@ -13,6 +13,7 @@ struct sim_check {
   sc_storage_t *storage;
   const sim_model_t *model;
   uint64_t highest_id;   /* of a folder that was made */
+  uint64_t n_safe;       /* checkpoints whose _metadata was ever safe */
   uint64_t newest_safe;  /* newest checkpoint whose _metadata was ever safe */
   sim_list_t lines[SIM_NODES]; /* committed, of each sink */
   sim_list_t fired[SIM_NODES]; /* timers that fired, by the state in the end */
@@ -42,7 +43,7 @@ void sim_check_destroy(sim_check_t *c) {
   free(c);
 }
 
-uint64_t sim_check_newest_safe(const sim_check_t *c) { return c->newest_safe; }
+uint64_t sim_check_completed(const sim_check_t *c) { return c->n_safe; }
 
 /* ---- at every change ---- */
 
@@ -70,8 +71,10 @@ static void folder_synced(sim_check_t *c, const char *path) {
   if (!rest || *rest || id <= c->newest_safe)
     return;
   char *metadata = sc_path_join(path, SC_METADATA_NAME);
-  if (sc_sim_storage_safe(c->storage, metadata))
+  if (sc_sim_storage_safe(c->storage, metadata)) {
     c->newest_safe = id;
+    c->n_safe++;
+  }
   free(metadata);
 }
 

@@ -72,8 +72,8 @@ static void run_child(const sim_plan_t *plan, int fd) {
   alarm(SECONDS_OF_A_SEED * 5);
   int failed = sim_run(plan, &story, &totals);
   sc_buf_t all = SC_BUF_INIT;
-  sc_buf_put(&all, &totals, sizeof totals);
   sc_buf_put(&all, story.data, story.len);
+  sc_buf_put(&all, &totals, sizeof totals); /* last: others may have written to stderr before */
   for (size_t at = 0; at < all.len;) {
     ssize_t n = write(fd, all.data + at, all.len - at);
     if (n <= 0)
@@ -109,10 +109,10 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
   waitpid(pid, &status, 0);
   bool regular = WIFEXITED(status) && WEXITSTATUS(status) <= 1 && all.len >= sizeof out->totals;
   out->failed = !regular || WEXITSTATUS(status) == 1;
-  size_t skip = regular ? sizeof out->totals : 0;
+  size_t tail = regular ? sizeof out->totals : 0;
+  sc_buf_put(&out->text, all.data, all.len - tail);
   if (regular)
-    memcpy(&out->totals, all.data, skip);
-  sc_buf_put(&out->text, all.data + skip, all.len - skip);
+    memcpy(&out->totals, all.data + all.len - tail, tail);
   if (!regular)
     sc_buf_printf(&out->text, "\nWRONG: the process ended by %s %d\n",
                   WIFSIGNALED(status) ? "signal" : "exit code",
@@ -343,7 +343,8 @@ static int run_seeds(const char *program, const options_t *o) {
     }
   }
   printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64 " failed; %" PRIu64 " lives, %" PRIu64
-         " turns; %.1f s\n", done, o->first, failed, sum.lives, sum.turns, seconds() - begin);
+         " checkpoints, %" PRIu64 " turns; %.1f s\n", done, o->first, failed, sum.lives,
+         sum.checkpoints, sum.turns, seconds() - begin);
   return failed > 0;
 }
 

@@ -382,7 +382,7 @@ int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
     sc_buf_printf(story, "WRONG: %s\n", r->shared.failure);
   if (totals)
     *totals = (sim_totals_t){r->life, r->turns, sc_sim_storage_ops(r->storage), r->shared.calls,
-                             sim_check_newest_safe(r->check)};
+                             sim_check_completed(r->check)};
   int wrong = r->shared.failure[0] != 0;
   sim_check_destroy(r->check);
   sim_model_destroy(r->model);
