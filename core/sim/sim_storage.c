@@ -263,7 +263,8 @@ static int make_one(sim_storage_t *s, const char *path, sc_error_t *err) {
   int rc = enter(s, &op, err);
   if (rc < 0)
     return rc;
-  node_t *parent = folder_of(s, path), *there = parent ? names_get(&parent->now, base_name(path)) : NULL;
+  node_t *parent = folder_of(s, path),
+         *there = parent ? names_get(&parent->now, base_name(path)) : NULL;
   if (!parent)
     return not_found(err, "make folder", path);
   if (there)
@@ -551,7 +552,8 @@ void sc_sim_storage_observe(sc_storage_t *s, void (*done)(void *arg, const sc_si
   storage_of(s)->arg = arg;
 }
 
-void sc_sim_storage_fail(sc_storage_t *base, uint32_t mask, uint64_t from, uint32_t times, int code) {
+void sc_sim_storage_fail(sc_storage_t *base, uint32_t mask, uint64_t from, uint32_t times,
+                         int code) {
   sim_storage_t *s = storage_of(base);
   sc_assert(s->n_faults < FAULTS_MAX);
   s->faults[s->n_faults++] = (fault_t){mask, times, from, code};

@@ -72,8 +72,8 @@ static void run_child(const sim_plan_t *plan, int fd) {
   alarm(SECONDS_OF_A_SEED * 5);
   int failed = sim_run(plan, &story, &totals);
   sc_buf_t all = SC_BUF_INIT;
-  sc_buf_put(&all, &totals, sizeof totals);
   sc_buf_put(&all, story.data, story.len);
+  sc_buf_put(&all, &totals, sizeof totals); /* last: others may have written to stderr before */
   for (size_t at = 0; at < all.len;) {
     ssize_t n = write(fd, all.data + at, all.len - at);
     if (n <= 0)
@@ -109,10 +109,10 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
   waitpid(pid, &status, 0);
   bool regular = WIFEXITED(status) && WEXITSTATUS(status) <= 1 && all.len >= sizeof out->totals;
   out->failed = !regular || WEXITSTATUS(status) == 1;
-  size_t skip = regular ? sizeof out->totals : 0;
+  size_t tail = regular ? sizeof out->totals : 0;
+  sc_buf_put(&out->text, all.data, all.len - tail);
   if (regular)
-    memcpy(&out->totals, all.data, skip);
-  sc_buf_put(&out->text, all.data + skip, all.len - skip);
+    memcpy(&out->totals, all.data + all.len - tail, tail);
   if (!regular)
     sc_buf_printf(&out->text, "\nWRONG: the process ended by %s %d\n",
                   WIFSIGNALED(status) ? "signal" : "exit code",
@@ -124,7 +124,8 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
 
 /* What was wrong, without numbers: a smaller run must fail in the same way. */
 static void shape_of(const sc_buf_t *text, char shape[SHAPE + 1]) {
-  const char *mark = memmem(text->data, text->len, "WRONG: ", 7), *end = (char *)text->data + text->len;
+  const char *mark = memmem(text->data, text->len, "WRONG: ", 7),
+             *end = (char *)text->data + text->len;
   int n = 0;
   for (const char *at = mark ? mark + 7 : end; at < end && n < SHAPE && *at != '\n'; at++)
     if (*at < '0' || *at > '9')
@@ -232,8 +233,9 @@ static void print_story(const char *program, uint64_t seed, const sim_cut_t *cut
   printf("seed %" PRIu64 "\n%.*s", seed, (int)text.len, (char *)text.data);
   printf("  turn  time (ms)\n");
   print_tail(&o.text);
-  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed, cut->no_disturbance,
-         cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism, cut->schedule);
+  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed,
+         cut->no_disturbance, cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism,
+         cut->schedule);
   sc_buf_free(&text);
   sc_buf_free(&o.text);
 }
@@ -267,8 +269,9 @@ static bool parse(int argc, char **argv, options_t *o) {
       o->one = true;
       o->first = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--cut") == 0 && ++i < argc) {
-      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node, &o->cut.max_splits,
-                 &o->cut.max_records, &o->cut.max_parallelism, &o->cut.schedule) != 6)
+      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node,
+                 &o->cut.max_splits, &o->cut.max_records, &o->cut.max_parallelism,
+                 &o->cut.schedule) != 6)
         return false;
     } else {
       return false;
@@ -334,12 +337,14 @@ static int run_seeds(const char *program, const options_t *o) {
       }
     }
     if ((done + 1) % 500 == 0) {
-      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1, (double)(done + 1) / (seconds() - begin));
+      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1,
+             (double)(done + 1) / (seconds() - begin));
       fflush(stdout);
     }
   }
   printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64 " failed; %" PRIu64 " lives, %" PRIu64
-         " turns; %.1f s\n", done, o->first, failed, sum.lives, sum.turns, seconds() - begin);
+         " checkpoints, %" PRIu64 " turns; %.1f s\n", done, o->first, failed, sum.lives,
+         sum.checkpoints, sum.turns, seconds() - begin);
   return failed > 0;
 }
 

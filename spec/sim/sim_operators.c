@@ -338,7 +338,8 @@ static int restore_source(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) 
   for (uint32_t i = 0; i < n; i++) {
     if (sc_cursor_value(&c, &item) <= 0)
       return sc_fail(err, SC_ECORRUPT, "the splits are damaged");
-    take_split((sim_op_t *)op, sc_value_field_int(item, "split", -1), sc_value_field_int(item, "seq", -1));
+    take_split((sim_op_t *)op, sc_value_field_int(item, "split", -1),
+               sc_value_field_int(item, "seq", -1));
   }
   return called((sim_op_t *)op, "restore", err);
 }
@@ -383,7 +384,8 @@ static bool map_pair(sim_op_t *o, int state, sc_bytes_t map_key, int64_t out[2])
   return k->ops->map_get(k, &at, map_key, &value, NULL) > 0 && unpack_pair(value, out);
 }
 
-static int map_put(sim_op_t *o, int state, sc_bytes_t map_key, int64_t a, int64_t b, sc_error_t *err) {
+static int map_put(sim_op_t *o, int state, sc_bytes_t map_key, int64_t a, int64_t b,
+                   sc_error_t *err) {
   sc_keyed_t *k = o->op.context->keyed;
   sc_address_t at = address(o, state);
   pair_t value;
@@ -414,7 +416,8 @@ static void look_at_key(sim_op_t *o, const sim_record_t *in) {
     sim_wrong(o->shared, "%s: record %" PRId64 "/%" PRId64 " came with the wrong key", label(o),
               in->l, in->s);
   else if (c->key_group < range.first || c->key_group > range.last)
-    sim_wrong(o->shared, "%s: a record of key group %u came to a foreign subtask", label(o), c->key_group);
+    sim_wrong(o->shared, "%s: a record of key group %u came to a foreign subtask", label(o),
+              c->key_group);
 }
 
 /* Once, and in the order of its lane. */
@@ -422,13 +425,14 @@ static int remember(sim_op_t *o, const sim_record_t *in, sc_error_t *err) {
   pair_t id, lane;
   int64_t old[2];
   if (map_pair(o, o->seen, pack_pair(&id, in->l, in->s), old))
-    sim_wrong(o->shared, "%s: record %" PRId64 "/%" PRId64 " of key %" PRId64 " came twice", label(o),
-              in->l, in->s, in->k);
+    sim_wrong(o->shared, "%s: record %" PRId64 "/%" PRId64 " of key %" PRId64 " came twice",
+              label(o), in->l, in->s, in->k);
   bool ordered = true;
   for (uint32_t i = 0; i < o->node->n_inputs; i++)
     ordered &= o->shared->plan->nodes[o->node->inputs[i].from].ordered;
   if (ordered && map_pair(o, o->lanes, pack_pair(&lane, in->l, 0), old) && old[0] >= in->s)
-    sim_wrong(o->shared, "%s: record %" PRId64 "/%" PRId64 " of key %" PRId64 " came after number %" PRId64,
+    sim_wrong(o->shared,
+              "%s: record %" PRId64 "/%" PRId64 " of key %" PRId64 " came after number %" PRId64,
               label(o), in->l, in->s, in->k, old[0]);
   int rc = map_put(o, o->seen, pack_pair(&id, in->l, in->s), in->ts, in->v, err);
   return rc < 0 ? rc : map_put(o, o->lanes, pack_pair(&lane, in->l, 0), in->s, 0, err);
@@ -446,7 +450,8 @@ static int count(sim_op_t *o, const sim_record_t *in, sc_error_t *err) {
   return sc_keyed_put(k, &at, pack_pair(&packed, digest[0], digest[1]), err);
 }
 
-static sc_timer_t timer_of(const sim_op_t *o, sc_time_domain_t domain, int64_t time, sc_bytes_t name_space) {
+static sc_timer_t timer_of(const sim_op_t *o, sc_time_domain_t domain, int64_t time,
+                           sc_bytes_t name_space) {
   const sc_op_context_t *c = o->op.context;
   return (sc_timer_t){domain, time, c->key_group, c->key, name_space};
 }
@@ -496,11 +501,12 @@ static int fire_window(sim_op_t *o, const sc_timer_t *t, int64_t key, sc_error_t
   sc_keyed_t *k = o->op.context->keyed;
   sc_address_t at = address(o, o->windows);
   if (!map_pair(o, o->windows, end, digest))
-    sim_wrong(o->shared, "%s: the timer of key %" PRId64 " at %" PRId64 " fires, but its window is not there",
+    sim_wrong(o->shared,
+              "%s: the timer of key %" PRId64 " at %" PRId64 " fires, but its window is not there",
               label(o), key, t->time);
   if (t->time > o->op.context->watermark)
-    sim_wrong(o->shared, "%s: an event-time timer at %" PRId64 " fires at watermark %" PRId64, label(o),
-              t->time, o->op.context->watermark);
+    sim_wrong(o->shared, "%s: an event-time timer at %" PRId64 " fires at watermark %" PRId64,
+              label(o), t->time, o->op.context->watermark);
   sim_record_t out = sim_window_record(o->node, key, t->time, digest);
   enqueue(o, &out, 0);
   return k->ops->map_remove(k, &at, end, err);
@@ -510,8 +516,10 @@ static int fire_pt(sim_op_t *o, const sc_timer_t *t, int64_t key, sc_error_t *er
   int64_t id[2] = {0, 0}, set[2] = {0, 0};
   sc_keyed_t *k = o->op.context->keyed;
   sc_address_t at = address(o, o->pt);
-  if (!unpack_pair(t->name_space, id) || !map_pair(o, o->pt, t->name_space, set) || set[0] != t->time)
-    sim_wrong(o->shared, "%s: a processing-time timer of key %" PRId64 " fires that nobody waits for",
+  if (!unpack_pair(t->name_space, id) || !map_pair(o, o->pt, t->name_space, set) ||
+      set[0] != t->time)
+    sim_wrong(o->shared,
+              "%s: a processing-time timer of key %" PRId64 " fires that nobody waits for",
               label(o), key);
   if (t->time > sc_world_now_ms(o->op.context->world))
     sim_wrong(o->shared, "%s: a processing-time timer fires too early", label(o));
@@ -527,7 +535,8 @@ static int begin_timer(sc_operator_t *op, const sc_timer_t *t, sc_error_t *err) 
   sc_token_t token = {.i = -1};
   sc_cursor_t c = sc_cursor(t->key);
   sc_cursor_next(&c, &token);
-  int rc = t->domain == SC_EVENT_TIME ? fire_window(o, t, token.i, err) : fire_pt(o, t, token.i, err);
+  int rc = t->domain == SC_EVENT_TIME ? fire_window(o, t, token.i, err)
+                                      : fire_pt(o, t, token.i, err);
   return rc < 0 ? rc : called(o, "on_timer", err);
 }
 
@@ -539,13 +548,24 @@ static const sc_operator_ops_t map_ops = {
 static const sc_operator_ops_t share_ops = {
     .open = open_op, .begin = begin_share, .begin_watermark = begin_watermark, .step = step,
     .snapshot = snapshot_nothing, .complete = complete, .destroy = destroy};
-static const sc_operator_ops_t buffer_ops = {
-    .open = open_op, .begin = begin_buffer, .begin_watermark = buffer_watermark, .step = step,
-    .snapshot = snapshot_buffer, .restore = restore_buffer, .complete = complete, .destroy = destroy};
-static const sc_operator_ops_t source_ops = {
-    .open = open_op, .poll = poll_source, .begin_watermark = begin_watermark, .step = step, .add_split = add_split,
-    .no_more_splits = no_more_splits, .snapshot = snapshot_source, .restore = restore_source,
-    .complete = complete, .destroy = destroy};
+static const sc_operator_ops_t buffer_ops = {.open = open_op,
+                                             .begin = begin_buffer,
+                                             .begin_watermark = buffer_watermark,
+                                             .step = step,
+                                             .snapshot = snapshot_buffer,
+                                             .restore = restore_buffer,
+                                             .complete = complete,
+                                             .destroy = destroy};
+static const sc_operator_ops_t source_ops = {.open = open_op,
+                                             .poll = poll_source,
+                                             .begin_watermark = begin_watermark,
+                                             .step = step,
+                                             .add_split = add_split,
+                                             .no_more_splits = no_more_splits,
+                                             .snapshot = snapshot_source,
+                                             .restore = restore_source,
+                                             .complete = complete,
+                                             .destroy = destroy};
 static const sc_operator_ops_t keyed_ops = {
     .open = open_keyed, .begin = begin_keyed, .begin_timer = begin_timer,
     .begin_watermark = begin_watermark, .step = step, .snapshot = snapshot_nothing,
@@ -553,7 +573,8 @@ static const sc_operator_ops_t keyed_ops = {
 
 static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out,
                   sc_error_t *err) {
-  static const sc_operator_ops_t *const all[] = {&source_ops, &map_ops, &buffer_ops, &share_ops, &keyed_ops};
+  static const sc_operator_ops_t *const all[] = {&source_ops, &map_ops, &buffer_ops, &share_ops,
+                                                 &keyed_ops};
   const sim_place_t *place = data;
   sim_op_t *o = sc_calloc(1, sizeof *o);
   o->op = (sc_operator_t){all[place->node->kind], context};

@@ -49,7 +49,8 @@ uint32_t sim_map_record(const sim_node_t *n, const sim_record_t *in, sim_record_
 sim_record_t sim_pass_record(const sim_node_t *n, const sim_record_t *in);
 int64_t sim_window_end(const sim_node_t *n, const sim_record_t *in);
 void sim_window_add(int64_t digest[2], const sim_record_t *in);
-sim_record_t sim_window_record(const sim_node_t *n, int64_t key, int64_t end, const int64_t digest[2]);
+sim_record_t sim_window_record(const sim_node_t *n, int64_t key, int64_t end,
+                               const int64_t digest[2]);
 bool sim_has_pt(const sim_node_t *n, const sim_record_t *in);
 sim_record_t sim_pt_record(const sim_node_t *n, const sim_record_t *in);
 void sim_record_pack(const sim_record_t *r, sc_buf_t *out);

@@ -28,9 +28,12 @@ static int64_t one_of(sc_random_t *r, const int64_t *list, uint32_t n) {
 #define ONE_OF(r, ...) \
   one_of(r, (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
-/* Small numbers as often as large ones. */
+/* A third of all moments lies near the beginning, where a job opens its folders; the others lie
+ * anywhere in a run of the usual length, or beyond it. */
 static uint64_t some_time(sc_random_t *r, uint64_t most) {
   uint64_t top = 8;
+  if (!one_in(r, 3))
+    return 1 + sc_random_below(r, one_in(r, 2) ? most : most / 5);
   while (top < most && !one_in(r, 6))
     top *= 2;
   return 1 + sc_random_below(r, top < most ? top : most);
@@ -143,14 +146,14 @@ static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   switch (d->kind) {
   case SIM_CRASH_OP:
     d->mask = d->mask == SC_SIM_READ ? SC_SIM_CHANGES : d->mask;
-    d->at = some_time(r, 1500);
+    d->at = some_time(r, 1200);
     break;
   case SIM_FAULT:
     d->times = (uint32_t)ONE_OF(r, 1, 1, 1, 3, 10);
-    d->at = some_time(r, 1500);
+    d->at = some_time(r, 1200);
     break;
   case SIM_RAISE: d->at = some_time(r, 2000); break;
-  default: d->at = some_time(r, 12000); break;
+  default: d->at = some_time(r, 6000); break;
   }
 }
 
@@ -295,10 +298,11 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
   for (uint32_t i = 0; i < p->n_nodes; i++)
     if (!p->nodes[i].left_out)
       print_node(&p->nodes[i], p, out);
-  sc_buf_printf(out, "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
-                "buffers of %u bytes, %u + %u; max parallelism %u\n", p->interval_ms, p->timeout_ms,
-                p->max_concurrent, p->retain, p->segment_size, p->exclusive, p->floating,
-                p->max_parallelism);
+  sc_buf_printf(out,
+                "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
+                "buffers of %u bytes, %u + %u; max parallelism %u\n",
+                p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
+                p->exclusive, p->floating, p->max_parallelism);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);

@@ -3,8 +3,8 @@
  * the job, how fast things are, and what goes wrong when.
  *
  * A plan can be made smaller (sim_cut_t) without losing what else the seed decided: disturbances
- * left out, operators left out, fewer and shorter splits, a lower parallelism. That is how a failing
- * run is shrunk.
+ * left out, operators left out, fewer and shorter splits, a lower parallelism. That is how a
+ * failing run is shrunk.
  *
  * Threads: one. Ownership: a plan is a value without pointers.
  */

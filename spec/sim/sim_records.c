@@ -69,8 +69,10 @@ void sim_record_pack(const sim_record_t *r, sc_buf_t *out) {
 }
 
 void sim_record_unpack(sc_bytes_t value, sim_record_t *out) {
-  *out = (sim_record_t){.k = sc_value_field_int(value, "k", -1), .l = sc_value_field_int(value, "l", -1),
-                        .s = sc_value_field_int(value, "s", -1), .t = sc_value_field_int(value, "t", -1),
+  *out = (sim_record_t){.k = sc_value_field_int(value, "k", -1),
+                        .l = sc_value_field_int(value, "l", -1),
+                        .s = sc_value_field_int(value, "s", -1),
+                        .t = sc_value_field_int(value, "t", -1),
                         .v = sc_value_field_int(value, "v", -1)};
 }
 
