@@ -63,7 +63,11 @@ static bool plant(const char *name) {
 
 /* ---- one seed in a process of its own ---- */
 
-typedef struct outcome { bool failed; sc_buf_t text; sim_totals_t totals; } outcome_t;
+typedef struct outcome {
+  bool failed;
+  sc_buf_t text;
+  sim_totals_t totals;
+} outcome_t;
 
 static void run_child(const sim_plan_t *plan, int fd) {
   sc_buf_t story = SC_BUF_INIT;
@@ -124,7 +128,8 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
 
 /* What was wrong, without numbers: a smaller run must fail in the same way. */
 static void shape_of(const sc_buf_t *text, char shape[SHAPE + 1]) {
-  const char *mark = memmem(text->data, text->len, "WRONG: ", 7), *end = (char *)text->data + text->len;
+  const char *mark = memmem(text->data, text->len, "WRONG: ", 7),
+             *end = (char *)text->data + text->len;
   int n = 0;
   for (const char *at = mark ? mark + 7 : end; at < end && n < SHAPE && *at != '\n'; at++)
     if (*at < '0' || *at > '9')
@@ -152,7 +157,11 @@ static bool fails(uint64_t seed, const sim_cut_t *cut) {
 
 /* ---- shrinking ---- */
 
-typedef struct smallest { uint64_t seed; sim_cut_t cut; char shape[SHAPE + 1]; } smallest_t;
+typedef struct smallest {
+  uint64_t seed;
+  sim_cut_t cut;
+  char shape[SHAPE + 1];
+} smallest_t;
 
 /* Another schedule may be needed to see the same fault in a smaller run. */
 static bool still_fails(smallest_t *best, sim_cut_t cut) {
@@ -232,8 +241,9 @@ static void print_story(const char *program, uint64_t seed, const sim_cut_t *cut
   printf("seed %" PRIu64 "\n%.*s", seed, (int)text.len, (char *)text.data);
   printf("  turn  time (ms)\n");
   print_tail(&o.text);
-  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed, cut->no_disturbance,
-         cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism, cut->schedule);
+  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed,
+         cut->no_disturbance, cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism,
+         cut->schedule);
   sc_buf_free(&text);
   sc_buf_free(&o.text);
 }
@@ -267,8 +277,9 @@ static bool parse(int argc, char **argv, options_t *o) {
       o->one = true;
       o->first = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--cut") == 0 && ++i < argc) {
-      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node, &o->cut.max_splits,
-                 &o->cut.max_records, &o->cut.max_parallelism, &o->cut.schedule) != 6)
+      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node,
+                 &o->cut.max_splits, &o->cut.max_records, &o->cut.max_parallelism,
+                 &o->cut.schedule) != 6)
         return false;
     } else {
       return false;
@@ -303,9 +314,7 @@ static int find_faults(const options_t *o) {
   return missed > 0;
 }
 #else
-static int find_faults(const options_t *o) {
-  return !plant("");
-}
+static int find_faults(const options_t *o) { return !plant(""); }
 #endif
 
 static int run_seeds(const char *program, const options_t *o) {
@@ -334,20 +343,22 @@ static int run_seeds(const char *program, const options_t *o) {
       }
     }
     if ((done + 1) % 500 == 0) {
-      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1, (double)(done + 1) / (seconds() - begin));
+      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1,
+             (double)(done + 1) / (seconds() - begin));
       fflush(stdout);
     }
   }
   printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64 " failed; %" PRIu64 " lives, %" PRIu64
-         " checkpoints, %" PRIu64 " turns; %.1f s\n", done, o->first, failed, sum.lives,
-         sum.checkpoints, sum.turns, seconds() - begin);
+         " checkpoints, %" PRIu64 " turns; %.1f s\n",
+         done, o->first, failed, sum.lives, sum.checkpoints, sum.turns, seconds() - begin);
   return failed > 0;
 }
 
 int main(int argc, char **argv) {
   options_t o;
   if (!parse(argc, argv, &o)) {
-    fprintf(stderr, "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--fault NAME]\n"
+    fprintf(stderr,
+            "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--fault NAME]\n"
             "       %s --seed S [--cut D,N,S,R,P,O] [--fault NAME]\n       %s --all-faults\n",
             argv[0], argv[0], argv[0]);
     return 2;
