@@ -55,7 +55,8 @@ void sc_chain_init(sc_chain_t *c, const sc_graph_t *g, const sc_chain_plan_t *pl
   }
 }
 
-void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o, const sc_edge_t *e) {
+void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o,
+                       const sc_edge_t *e) {
   sc_route_t *r = &c->links[link].routes[output];
   r->exits = sc_realloc(r->exits, (r->n_exits + 1) * sizeof *r->exits);
   r->exits[r->n_exits++] = (sc_exit_t){o, e};
@@ -128,9 +129,11 @@ static int field_key(sc_chain_t *c, const sc_item_t *item, const char *name, sc_
     sc_buf_t shown = SC_BUF_INIT;
     sc_value_print(value, 200, &shown);
     if (!found)
-      rc = sc_fail(err, SC_EKEY, "the key field \"%s\" is nil in %.*s", name, (int)shown.len, (char *)shown.data);
+      rc = sc_fail(err, SC_EKEY, "the key field \"%s\" is nil in %.*s", name, (int)shown.len,
+                   (char *)shown.data);
     else
-      rc = sc_fail_cause(err, rc, "the field \"%s\" of %.*s cannot be a key", name, (int)shown.len, (char *)shown.data);
+      rc = sc_fail_cause(err, rc, "the field \"%s\" of %.*s cannot be a key", name, (int)shown.len,
+                         (char *)shown.data);
     sc_buf_free(&shown);
   }
   return rc;
@@ -155,7 +158,8 @@ static int find_key(sc_chain_t *c, const sc_edge_t *e, const sc_item_t *item, sc
   return 0;
 }
 
-/* Counters are written by the slot alone and only shown elsewhere: no lock is needed, nor an order. */
+/* Counters are written by the slot alone and only shown elsewhere: no lock is needed, nor an
+ * order. */
 static inline void count_one(atomic_uint_fast64_t *counter) {
   uint64_t n = atomic_load_explicit(counter, memory_order_relaxed);
   atomic_store_explicit(counter, n + 1, memory_order_relaxed);
@@ -260,7 +264,8 @@ static int start_handing(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   return 0;
 }
 
-static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item,
+                   sc_error_t *err) {
   sc_link_t *link = &c->links[at];
   if (item->is_watermark) {
     push_watermark(c, at, item->timestamp);
@@ -433,8 +438,10 @@ int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_erro
   if (head->node->keyed) {
     sc_key_range_t own = head->context.keyed->range;
     if (item->has_key && (item->key_group < own.first || item->key_group > own.last)) {
-      sc_fail(err, SC_EKEY, "a record of key group %u came to a subtask that owns %u to %u: its key is "
-              "not deterministic", item->key_group, own.first, own.last);
+      sc_fail(err, SC_EKEY,
+              "a record of key group %u came to a subtask that owns %u to %u: its key is "
+              "not deterministic",
+              item->key_group, own.first, own.last);
       sc_error_set_operator(err, head->label);
       return SC_EKEY;
     }
@@ -499,7 +506,8 @@ int sc_chain_poll(sc_chain_t *c, sc_error_t *err) {
   memset(&item, 0, sizeof item);
   int rc = head->op->ops->poll(head->op, &item, err);
   if (rc == SC_EMIT && !goes_everywhere(&item) && !sc_chain_chained(head, item.output)) {
-    int written = sc_chain_write(head, &item, err); /* to exchanges only: nothing is left to hand on */
+    int written = sc_chain_write(head, &item,
+                                 err); /* to exchanges only: nothing is left to hand on */
     rc = written < 0 ? written : SC_EMIT;
   } else if (rc == SC_EMIT) {
     frame_t *f = push(c, HAND, 0);

@@ -59,7 +59,8 @@ void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const
   sc_error_t text = SC_ERROR_INIT;
   sc_vfail(&text, SC_EINTERNAL, format, args); /* only for its formatting */
   va_end(args);
-  sc_log_where_t where = {.job = job->id, .attempt = job->attempt_number, .checkpoint = checkpoint, .task = task};
+  sc_log_where_t where = {
+      .job = job->id, .attempt = job->attempt_number, .checkpoint = checkpoint, .task = task};
   sc_log_write(job->log, level, &where, "%s", text.message);
   sc_error_clear(&text);
 }
@@ -76,7 +77,8 @@ static int make_enumerators(sc_job_t *job, sc_error_t *err) {
     if (!n->type->is_source)
       continue;
     job->enumerators[i] = sc_enumerator_create(n->parallelism);
-    const sc_metadata_operator_t *old = job->restore ? sc_metadata_find(job->restore, n->uid) : NULL;
+    const sc_metadata_operator_t *old = job->restore ? sc_metadata_find(job->restore, n->uid)
+                                                     : NULL;
     if (old && old->has_enumerator) {
       int rc = sc_enumerator_restore(job->enumerators[i], sc_buf_bytes(&old->enumerator), err);
       if (rc < 0)
@@ -88,15 +90,26 @@ static int make_enumerators(sc_job_t *job, sc_error_t *err) {
 
 static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
   const sc_job_options_t *o = &job->options;
-  *c = (sc_attempt_config_t){
-      .world = job->world, .log = job->log, .graph = job->graph, .job_id = job->id,
-      .job_dir = job->path ? job->path : "", .number = job->attempt_number, .n_slots = o->n_slots,
-      .host = o->host, .checkpointing = o->checkpoint.interval_ms > 0, .all_finished = job->all_finished,
-      .synchronous = o->synchronous,
-      .segment_size = o->segment_size, .exclusive_buffers = o->exclusive_buffers,
-      .floating_buffers = o->floating_buffers, .buffer_timeout_ms = o->buffer_timeout_ms,
-      .restore = job->plans, .restored_id = job->restore ? job->restore->id : 0,
-      .restored_dir = job->restore_dir, .post = post_report, .post_arg = job};
+  *c = (sc_attempt_config_t){.world = job->world,
+                             .log = job->log,
+                             .graph = job->graph,
+                             .job_id = job->id,
+                             .job_dir = job->path ? job->path : "",
+                             .number = job->attempt_number,
+                             .n_slots = o->n_slots,
+                             .host = o->host,
+                             .checkpointing = o->checkpoint.interval_ms > 0,
+                             .all_finished = job->all_finished,
+                             .synchronous = o->synchronous,
+                             .segment_size = o->segment_size,
+                             .exclusive_buffers = o->exclusive_buffers,
+                             .floating_buffers = o->floating_buffers,
+                             .buffer_timeout_ms = o->buffer_timeout_ms,
+                             .restore = job->plans,
+                             .restored_id = job->restore ? job->restore->id : 0,
+                             .restored_dir = job->restore_dir,
+                             .post = post_report,
+                             .post_arg = job};
 }
 
 void sc__job_begin_attempt(sc_job_t *job) {
@@ -128,10 +141,12 @@ void sc__job_begin_attempt(sc_job_t *job) {
 /* Every task is ready: checkpoints may begin. */
 static void start_coordinating(sc_job_t *job) {
   const sc_graph_t *g = job->graph;
-  uint32_t **senders = sc_calloc(g->n_tasks, sizeof *senders), *n = sc_calloc(g->n_tasks, sizeof *n);
+  uint32_t **senders = sc_calloc(g->n_tasks, sizeof *senders),
+           *n = sc_calloc(g->n_tasks, sizeof *n);
   for (uint32_t i = 0; i < g->n_tasks; i++)
     n[i] = sc_graph_senders(g, i, &senders[i]);
-  sc_topology_t topology = {.n_tasks = g->n_tasks, .senders = (const uint32_t *const *)senders, .n_senders = n};
+  sc_topology_t topology = {
+      .n_tasks = g->n_tasks, .senders = (const uint32_t *const *)senders, .n_senders = n};
   job->coordinating = true;
   sc_coordinator_start(job->coordinator, sc__job_now(job), sc__job_mono(job), &topology);
   for (uint32_t i = 0; i < g->n_tasks; i++) {
@@ -147,8 +162,9 @@ static void start_coordinating(sc_job_t *job) {
 
 static void all_ready(sc_job_t *job) {
   if (job->failed_at_ms) {
-    sc__job_log(job, SC_LOG_WARN, job->restore ? job->restore->id : 0, NULL, "recovered in %" PRId64 " ms from %s",
-                sc__job_mono(job) - job->failed_at_ms, job->restore ? job->restore_dir : "the beginning");
+    sc__job_log(job, SC_LOG_WARN, job->restore ? job->restore->id : 0, NULL,
+                "recovered in %" PRId64 " ms from %s", sc__job_mono(job) - job->failed_at_ms,
+                job->restore ? job->restore_dir : "the beginning");
     job->failed_at_ms = 0;
   }
   sc_restart_running(job->restart, sc__job_mono(job));
@@ -231,7 +247,8 @@ static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
 
 static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   if (rc < 0)
-    sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s", err->message);
+    sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s",
+                err->message);
 }
 
 /* Where the options keep nothing after such an end (reference 3.2). */
@@ -247,14 +264,19 @@ static void log_end_by_failure(sc_job_t *job) {
   char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
   sc__job_log(job, SC_LOG_ERROR, 0, failed_operator(job, text), "failed: %s", text);
   if (drops_checkpoints(job, SC_JOB_FAILED))
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "its checkpoints are deleted, as checkpoint.externalized asks for");
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "its checkpoints are deleted, as checkpoint.externalized asks for");
   else if (dir)
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
   else if (job->restore)
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed since it began from %s; continue with "
-                "env:execute { from = \"%s\" }", job->restore_dir, job->restore_dir);
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "no checkpoint had completed since it began from %s; continue with "
+                "env:execute { from = \"%s\" }",
+                job->restore_dir, job->restore_dir);
   else
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed: start it again from the beginning");
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "no checkpoint had completed: start it again from the beginning");
   free(dir);
   free(text);
 }
@@ -276,12 +298,13 @@ static bool is_mistake(int code) {
          code == SC_EUNSUPPORTED || code == SC_ELIMIT || code == SC_ENOTFOUND;
 }
 
-/* A mistake before the first completed checkpoint ends the job: a typo must not loop. Nor must what no
- * attempt can get over: the checkpoint and what lies outside of it no longer fit. */
+/* A mistake before the first completed checkpoint ends the job: a typo must not loop. Nor must
+ * what no attempt can get over: the checkpoint and what lies outside of it no longer fit. */
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
   if (job->failure.code == SC_ESTATE)
     return false;
-  if (is_mistake(job->failure.code) && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
+  if (is_mistake(job->failure.code) && sc_coordinator_latest(job->coordinator) == 0 &&
+      !job->restore)
     return false;
   double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
   sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);
@@ -300,7 +323,8 @@ void sc__job_decide(sc_job_t *job, bool again) {
     sc__job_reopen(job);
   } else if (again && may_restart(job, &delay)) {
     char *text = sc_error_format(&job->failure);
-    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);
+    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text),
+                "failed, restarts in %" PRId64 " ms: %s", delay, text);
     free(text);
     job->restart_at_ms = sc__job_mono(job) + delay;
     sc__view_state(job, SC_JOB_RESTARTING);
@@ -386,7 +410,8 @@ static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
     case SC_REPORT_SUPERSEDED:
       sc__job_log(job, SC_LOG_WARN, r->id, job->attempt->tasks[r->task].name,
                   "given up: the barrier of checkpoint %" PRIu64 " came first", r->other);
-      sc_coordinator_decline(job->coordinator, now, mono, r->id, r->task, SC_REASON_SUPERSEDED, NULL);
+      sc_coordinator_decline(job->coordinator, now, mono, r->id, r->task, SC_REASON_SUPERSEDED,
+                             NULL);
       break;
     case SC_REPORT_SLOT_GONE: break;
     case SC_REPORT_RELEASED: released(job); break;
@@ -424,7 +449,8 @@ static void post_report(void *arg, sc_report_t *r) {
 /* Every task has left: the attempt is over. Looked at in each step, since the last task may be let
  * go by whatever moves the coordinator: a report, file work that is done, a tick. */
 static void end_attempt_if_empty(sc_job_t *job) {
-  if (!job->attempt || job->n_finished < job->graph->n_tasks || atomic_load(&job->attempt->canceled))
+  if (!job->attempt || job->n_finished < job->graph->n_tasks ||
+      atomic_load(&job->attempt->canceled))
     return;
   stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
   sc__job_actions(job);
@@ -439,8 +465,8 @@ int64_t sc__job_step(sc_job_t *job) {
   sc__job_actions(job);
   end_attempt_if_empty(job);
   bool ending = job->failure.code || job->canceling || !job->coordinating;
-  if (!job->attempt && !job->reopening && !job->restart_at_ms && ending && job->state != SC_JOB_STARTING &&
-      !sc_coordinator_writing(job->coordinator))
+  if (!job->attempt && !job->reopening && !job->restart_at_ms && ending &&
+      job->state != SC_JOB_STARTING && !sc_coordinator_writing(job->coordinator))
     sc__job_decide(job, true);
   if (job->gone)
     return SC_STEP_ON_WAKE;
@@ -543,7 +569,8 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   return job;
 }
 
-int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out, sc_error_t *err) {
+int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out,
+                 sc_error_t *err) {
   sc_job_t *job = new_job(e, graph, options);
   *out = NULL;
   int rc = sc_restart_create(&options->restart, &job->restart, err);

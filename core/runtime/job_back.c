@@ -1,6 +1,6 @@
 /*
- * job_back: what a job goes back to, at its start and after a failure (DESIGN section 6, "Going back
- * is safe or refused"), and the way to the next attempt.
+ * job_back: what a job goes back to, at its start and after a failure (DESIGN section 6, "Going
+ * back is safe or refused"), and the way to the next attempt.
  *
  * At a start the lengths of the files are looked at, no more: each is read and checked when it is
  * restored. Where that finds damage, everything is read before anything is chosen again.
@@ -65,15 +65,15 @@ static void log_emitted_again(sc_job_t *job, uint64_t id, uint64_t highest) {
                 ": what was committed since will be emitted again", highest);
 }
 
-static void take_found(sc_job_t *job, sc_job_scan_t *scan, const sc_found_t *found, uint64_t highest,
-                       back_t *out) {
+static void take_found(sc_job_t *job, sc_job_scan_t *scan, const sc_found_t *found,
+                       uint64_t highest, back_t *out) {
   const sc_found_t *newest = &scan->list[scan->n - 1];
   for (; newest->state == SC_FOUND_NOTHING; newest--) {
     /* found itself ends this at the latest */
   }
   if (newest != found)
-    sc__job_log(job, SC_LOG_WARN, found->id, NULL, "is taken instead of the damaged checkpoint %" PRIu64,
-                newest->id);
+    sc__job_log(job, SC_LOG_WARN, found->id, NULL,
+                "is taken instead of the damaged checkpoint %" PRIu64, newest->id);
   log_emitted_again(job, found->id, highest);
   sc_found_t *mine = &scan->list[found - scan->list];
   out->metadata = mine->metadata;
@@ -83,7 +83,8 @@ static void take_found(sc_job_t *job, sc_job_scan_t *scan, const sc_found_t *fou
 
 /* The newest safe one in the job's folder: 1 and *out, 0 where there is none, or a refusal. With
  * `owned`, all valid ones up to it count for `retain`: the job goes on as their owner. */
-static int choose_newest(sc_job_t *job, sc_job_look_t look, bool owned, back_t *out, sc_error_t *err) {
+static int choose_newest(sc_job_t *job, sc_job_look_t look, bool owned, back_t *out,
+                         sc_error_t *err) {
   sc_job_scan_t *scan;
   uint64_t highest;
   const sc_found_t *found = NULL;
@@ -110,14 +111,16 @@ static char *snapshot_folder(const char *path) {
     n--;
   if (n == tail && strncmp(path, SC_METADATA_NAME, tail) == 0)
     return sc_strdup(".");
-  if (n > tail && strncmp(path + n - tail, SC_METADATA_NAME, tail) == 0 && path[n - tail - 1] == '/')
+  if (n > tail && strncmp(path + n - tail, SC_METADATA_NAME, tail) == 0 &&
+      path[n - tail - 1] == '/')
     n -= tail;
   while (n > 1 && path[n - 1] == '/')
     n--;
   return sc_strndup(path, n);
 }
 
-static int verify(sc_job_t *job, const char *dir, const sc_metadata_t *m, bool full, sc_error_t *err) {
+static int verify(sc_job_t *job, const char *dir, const sc_metadata_t *m, bool full,
+                  sc_error_t *err) {
   char *parent = sc_path_join(dir, ".."); /* where the files of finished tasks lie beside it */
   int rc = sc_metadata_verify(job->world->storage, dir, parent, m, full, err);
   free(parent);
@@ -163,15 +166,18 @@ int sc__job_choose(sc_job_t *job, sc_error_t *err) {
   if (!from)
     return 0;
   if (strcmp(from, "latest") == 0 && !job->dir)
-    return sc_fail(err, SC_EINVAL, "from = \"latest\" needs checkpoint.dir: without it there is nothing to begin from");
+    return sc_fail(
+        err, SC_EINVAL,
+        "from = \"latest\" needs checkpoint.dir: without it there is nothing to begin from");
   int rc = strcmp(from, "latest") == 0 ? choose_newest(job, SC_LOOK_LENGTHS, true, &b, err)
                                        : choose_path(job, from, &b, err);
   if (rc >= 0 && b.metadata)
     rc = make_safe(job, &b, err);
   if (rc >= 0 && b.metadata) {
     adopt(job, &b);
-    sc__job_log(job, SC_LOG_INFO, job->restore->id, NULL, "restoring from %s (attempt %" PRIu64 " of job %s)",
-                job->restore_dir, job->restore->attempt, job->restore->job_id);
+    sc__job_log(job, SC_LOG_INFO, job->restore->id, NULL,
+                "restoring from %s (attempt %" PRIu64 " of job %s)", job->restore_dir,
+                job->restore->attempt, job->restore->job_id);
   }
   back_fini(&b);
   return rc < 0 ? rc : 0;
@@ -227,7 +233,8 @@ static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
   r->damaged = is_damage(rc);
   if (r->suspect && !r->back.metadata)
     return rc;
-  return rc < 0 ? rc : sc__job_prepare(job, r->back.metadata ? r->back.metadata : job->restore, err);
+  return rc < 0 ? rc
+                : sc__job_prepare(job, r->back.metadata ? r->back.metadata : job->restore, err);
 }
 
 static void reopened(sc_job_t *job) {
@@ -240,7 +247,8 @@ static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   reopen_t *r = arg;
   job->reopening = false;
   job->attempt_number = r->attempt;
-  bool final = r->damaged || !(rc == SC_EIO || rc == SC_ENOSPACE || rc == SC_EACCESS || rc == SC_ENOTFOUND);
+  bool final = r->damaged ||
+               !(rc == SC_EIO || rc == SC_ENOSPACE || rc == SC_EACCESS || rc == SC_ENOTFOUND);
   /* Read from the first to the last byte: what it restores from is not what is wrong. */
   bool sound = r->suspect && rc >= 0 && !r->back.metadata;
   job->suspect = false;

@@ -1,7 +1,7 @@
 /*
  * job_open: what sc_job_start does on the caller's thread, so that whatever can be known at once is
- * said at once: the folder is locked and scanned, what to restore is chosen and fitted to the graph,
- * sinks look at their folders, orphans are swept, numbers are reserved.
+ * said at once: the folder is locked and scanned, what to restore is chosen and fitted to the
+ * graph, sinks look at their folders, orphans are swept, numbers are reserved.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -84,12 +84,15 @@ static int check_uids(sc_job_t *job, sc_error_t *err) {
     sc_buf_t uids = SC_BUF_INIT;
     list_uids(job, &uids);
     if (job->options.allow_non_restored_state) {
-      sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL, "the state of operator \"%s\" is left behind", op->uid);
+      sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL,
+                  "the state of operator \"%s\" is left behind", op->uid);
       sc_buf_free(&uids);
       continue;
     }
-    sc_fail(err, SC_ESTATE, "%s holds state of operator \"%s\", which the job does not have (%.*s); "
-            "allow_non_restored_state = true leaves it behind", job->restore_dir, op->uid, (int)uids.len, (char *)uids.data);
+    sc_fail(err, SC_ESTATE,
+            "%s holds state of operator \"%s\", which the job does not have (%.*s); "
+            "allow_non_restored_state = true leaves it behind",
+            job->restore_dir, op->uid, (int)uids.len, (char *)uids.data);
     sc_buf_free(&uids);
     return SC_ESTATE;
   }
@@ -156,10 +159,13 @@ static void name_weak_connectors(sc_job_t *job) {
     return;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (n->type->is_source && !(n->type->replayable && sc_value_field_bool(sc_buf_bytes(&n->options), "replayable", true)))
-      sc__job_log(job, SC_LOG_WARN, 0, n->name, "cannot be read again: after a failure records of it are lost");
+    if (n->type->is_source && !(n->type->replayable &&
+                                sc_value_field_bool(sc_buf_bytes(&n->options), "replayable", true)))
+      sc__job_log(job, SC_LOG_WARN, 0, n->name,
+                  "cannot be read again: after a failure records of it are lost");
     if (!n->type->is_source && !n->type->exactly_once)
-      sc__job_log(job, SC_LOG_WARN, 0, n->name, "writes at once: after a failure some of its output comes twice");
+      sc__job_log(job, SC_LOG_WARN, 0, n->name,
+                  "writes at once: after a failure some of its output comes twice");
   }
 }
 
@@ -175,8 +181,10 @@ static void show_restored(sc_job_t *job) {
   }
   sc__view_unlock(job);
   if (job->all_finished)
-    sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL,
-                "the job is complete: nothing is left to do. To run it anew, start without from = \"latest\"");
+    sc__job_log(
+        job, SC_LOG_WARN, job->restore->id, NULL,
+        "the job is complete: nothing is left to do. To run it anew, start without "
+                "from = \"latest\"");
 }
 
 int sc__job_open(sc_job_t *job, sc_error_t *err) {

@@ -21,7 +21,12 @@ typedef struct sc_rows {      /* of one collect at one subtask, for one checkpoi
   sc_buf_t bytes;             /* msgpack array */
 } sc_rows_t;
 
-typedef struct sc_answer { struct sc_answer *next; uint64_t ticket, request, id; bool done, waits; sc_error_t error; } sc_answer_t;
+typedef struct sc_answer {
+  struct sc_answer *next;
+  uint64_t ticket, request, id;
+  bool done, waits;
+  sc_error_t error;
+} sc_answer_t;
 
 typedef struct sc_view {      /* what other threads see; under lock */
   pthread_mutex_t lock;
@@ -114,7 +119,7 @@ int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err
 /* job_back.c */
 /* options.from -> job->restore, restore_dir; NULL where it begins anew. Blocks. */
 int sc__job_choose(sc_job_t *job, sc_error_t *err);
-void sc__job_reopen(sc_job_t *job);    /* after a failure: what to go back to, and the next attempt */
+void sc__job_reopen(sc_job_t *job); /* after a failure: what to go back to, and the next attempt */
 
 /* job_actions.c */
 void sc__job_actions(sc_job_t *job);   /* carry out what the coordinator wants now */
@@ -126,12 +131,14 @@ void sc__job_drop_cuts(sc_job_t *job);
 
 /* job.c */
 void sc__job_begin_attempt(sc_job_t *job);
-/* Nothing of the attempt runs, nothing decided is being written: what now? Without `again`, a failure
- * ends the job. */
+/* Nothing of the attempt runs, nothing decided is being written: what now? Without `again`, a
+ * failure ends the job. */
 void sc__job_decide(sc_job_t *job, bool again);
 void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err); /* ends the attempt */
 static inline int64_t sc__job_now(const sc_job_t *job) { return sc_world_now_ms(job->world); }
-static inline int64_t sc__job_mono(const sc_job_t *job) { return sc_world_mono_ns(job->world) / 1000000; }
+static inline int64_t sc__job_mono(const sc_job_t *job) {
+  return sc_world_mono_ns(job->world) / 1000000;
+}
 void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const char *task,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -224,7 +224,8 @@ static void drop_ask(sc_mail_t *mail) {
 }
 
 static void request(sc_job_t *job, uint64_t ticket) {
-  sc__view_asked(job, ticket, sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+  sc__view_asked(job, ticket,
+                 sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
 }
 
 void sc__view_ask_waiting(sc_job_t *job) {
@@ -270,7 +271,8 @@ static void run_ask(sc_mail_t *mail, void *owner) {
     else if (job->gone || sc_job_state_ended(job->state))
       sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
     else
-      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s", sc_job_state_name(job->state));
+      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s",
+              sc_job_state_name(job->state));
     sc__view_asked(job, m->ticket, UINT64_MAX);
     sc__view_answer(job, UINT64_MAX, 0, &err);
     sc_error_clear(&err);
@@ -327,9 +329,13 @@ int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err)
 void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
   sc_view_t *v = &job->view;
   sc__view_lock(job);
-  *out = (sc_job_status_t){.state = v->state, .attempt = v->attempt, .restarts = v->restarts,
-                           .last_checkpoint = v->last_checkpoint, .error = sc_strdup(v->error),
-                           .error_code = v->error_code, .restored_path = sc_strdup(v->restored_path),
+  *out = (sc_job_status_t){.state = v->state,
+                           .attempt = v->attempt,
+                           .restarts = v->restarts,
+                           .last_checkpoint = v->last_checkpoint,
+                           .error = sc_strdup(v->error),
+                           .error_code = v->error_code,
+                           .restored_path = sc_strdup(v->restored_path),
                            .was_complete = v->was_complete};
   if (v->last_checkpoint && job->path)
     out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);

@@ -73,8 +73,8 @@ void sc__kept_destroy(sc_kept_t *kept) {
 }
 
 static bool is_kept(const sc_kept_t *kept, const char *name) {
-  return !SC_PLANTED(LISTED_DELETED) && kept->files.n && bsearch(&name, kept->files.list, kept->files.n,
-                                  sizeof *kept->files.list, by_text);
+  return !SC_PLANTED(LISTED_DELETED) && kept->files.n &&
+         bsearch(&name, kept->files.list, kept->files.n, sizeof *kept->files.list, by_text);
 }
 
 static bool stands(const sc_kept_t *kept, uint64_t id) {

@@ -47,7 +47,8 @@ static void look_at(sc_storage_t *s, const char *job, sc_job_look_t look, sc_fou
     f->metadata = NULL;
   } else {
     bool full = look == SC_LOOK_CHECKSUMS;
-    rc = look == SC_LOOK_METADATA ? 0 : sc_metadata_verify(s, dir, job, f->metadata, full, &f->error);
+    rc = look == SC_LOOK_METADATA ? 0
+                                  : sc_metadata_verify(s, dir, job, f->metadata, full, &f->error);
     f->state = rc < 0 ? SC_FOUND_DAMAGED : SC_FOUND_VALID;
   }
   free(dir);

@@ -19,8 +19,8 @@
  * the pool (load before the task runs). Ownership: the window owns everything in it; bytes given in
  * are copied; bytes handed out live until the window's next call (and may be given to that call).
  * Destroy a window only when no snapshot of it is in the pool's hands; waiting ones go with it.
- * What the pool reads in sc_keyed_snapshot_write stands still until sc_keyed_snapshot_done: the task
- * meanwhile reads it too, and writes elsewhere.
+ * What the pool reads in sc_keyed_snapshot_write stands still until sc_keyed_snapshot_done: the
+ * task meanwhile reads it too, and writes elsewhere.
  * Failure: SC_ESTATE (a state declared with another kind), SC_ELIMIT; restore: SC_ECORRUPT ...
  */
 #ifndef SC_STATE_BACKEND_H
@@ -101,9 +101,10 @@ struct sc_keyed {
   sc_key_range_t range;
 };
 
-/* Window on a heap store of `uid` (copied). Each task of an operator gets one over its own range; on
- * heap the store is no more than the windows together. Usage counts what is held: values and map
- * entries of the tables, and entries and tombstones of the overlay while there is one. */
+/* Window on a heap store of `uid` (copied). Each task of an operator gets one over its own
+ * range; on heap the store is no more than the windows together. Usage counts what is held:
+ * values and map entries of the tables, and entries and tombstones of the overlay while there is
+ * one. */
 sc_keyed_t *sc_heap_create(const char *uid, sc_key_range_t range);
 
 /* Inline faces of the operations. */

@@ -69,7 +69,8 @@ static void set_int(lua_State *L, const char *name, uint64_t value) {
   lua_setfield(L, -2, name);
 }
 
-/* The strings of a status are the C side's: they are copied before anything can raise but memory. */
+/* The strings of a status are the C side's: they are copied before anything can raise but
+ * memory. */
 static int job_status(lua_State *L) {
   sc_job_status_t s;
   sc_job_t *job = check(L);

@@ -2,7 +2,8 @@
  * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
- * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one), returns it.
+ * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one),
+ * returns it.
  *
  * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs

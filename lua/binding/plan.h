@@ -1,9 +1,10 @@
 /*
- * plan: from the table that the face makes (lua/streamckpt/plan.lua, env.lua) to a graph and options.
+ * plan: from the table that the face makes (lua/streamckpt/plan.lua, env.lua) to a graph and
+ * options.
  *
- * The face has checked what users typed; here only shapes are read, and what core refuses comes back
- * as an error. Raises for out of memory only; everything made so far hangs on the box, so nothing
- * leaks then.
+ * The face has checked what users typed; here only shapes are read, and what core refuses comes
+ * back as an error. Raises for out of memory only; everything made so far hangs on the box, so
+ * nothing leaks then.
  *
  * Threads: the Lua state's own. Ownership: a box owns what is in it until it is taken out.
  */

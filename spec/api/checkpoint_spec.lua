@@ -200,10 +200,6 @@ describe("a checkpoint that fails", function()
     end
   end
 
-  local function release(place)
-    trial.shell("timeout 60 sh -c 'echo > \"$0\"'", place .. "/pipe")
-  end
-
   it("expires where an operator is blocked; the job goes on, and so do checkpoints", function()
     trial.shell("mkfifo", dir .. "/pipe")
     local options = trial.options(dir, { slots = 1 }, { timeout = 100 })

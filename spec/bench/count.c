@@ -4,9 +4,9 @@
  *   count [engine=job|plain] [events=N] [keys=K] [skew=uniform|zipf] [pad=BYTES] [parallelism=P]
  *         [slots=N] [checkpoint=MS] [dir=FOLDER]
  *
- * wall_s and cpu_s (of the whole process) are from the first event to the end of the job, made_s and
- * made_cpu_s to the last event: a job with checkpoints goes on to wait for its last one. Checkpoints
- * go to `dir`, which stays.
+ * wall_s and cpu_s (of the whole process) are from the first event to the end of the job, made_s
+ * and made_cpu_s to the last event: a job with checkpoints goes on to wait for its last one.
+ * Checkpoints go to `dir`, which stays.
  */
 #include <inttypes.h>
 #include <stdio.h>
