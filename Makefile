@@ -41,6 +41,7 @@ LUA_FILES   := $(shell find lua/streamckpt -name '*.lua' 2>/dev/null)
 
 MODULE = $(B)/streamckpt/core.so
 PROBE  = $(B)/streamckpt/probe.so
+SIM    = $(B)/sim
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@echo "  $(1) $(2)")
@@ -58,6 +59,9 @@ build: $(MODULE)                 ## compile the module (the default); V=1 shows 
 	@:
 
 probe: $(PROBE)                  ## compile the module that lets specs drive the core
+	@:
+
+simulator: $(SIM)                ## compile the program behind `make sim`
 	@:
 
 $(MODULE): $(CORE_OBJ) $(BINDING_OBJ)
@@ -91,10 +95,15 @@ $(B)/spec/support/%.o: spec/support/%.c $(B)/flags
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
-BENCH     = $(B)/bench/count
+BENCH     = $(B)/bench/count $(B)/bench/hop
 BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
@@ -107,7 +116,6 @@ $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 # The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
 SEEDS   ?= 300
 FIRST   ?= 1
-SIM     = $(B)/sim
 SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
 
 $(SIM): $(CORE_OBJ) $(SIM_OBJ)
@@ -132,16 +140,18 @@ deps-test:
 
 # A second make: it looks for headers and compilers that the first had to install.
 test: deps-test                  ## all of it: packages, build, every spec; PART=... runs a part
-	@+$(SUBMAKE) build probe
+	@+$(SUBMAKE) build probe simulator
 	@$(RUN) --jobs $(JOBS) $(PART)
 
 demo: deps-run                   ## the main job, killed twice and restarted; LOG=... reads a log of yours
 	@+$(SUBMAKE) build
-	@$(LUA) examples/demo.lua $(LOG)
+	@$(LUA) examples/demo.lua $(if $(LOG),"$(LOG)")
 
+# FLOOR names the folder of the peers' plain programs, where they are.
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
 	@+$(SUBMAKE) build probe $(BENCH)
-	@set -e; for bench in spec/bench/*.lua; do echo "== $$bench"; $(LUA) $$bench; done
+	@for script in codec lua_path count checkpoints process visits; do echo "== $$script"; \
+	  BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
 
 SANITIZE_asan = -fsanitize=address,undefined
 SANITIZE_tsan = -fsanitize=thread
@@ -149,7 +159,7 @@ sanitize = CFLAGS="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefine
            LIBFLAG="-shared $(SANITIZE_$(1))"
 
 asan: deps-test                  ## the specs under AddressSanitizer and UBSan; PART=... runs a part
-	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe
+	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe simulator
 	@CC="$(CC)" spec/support/sanitized/run $@ $(RUN) --jobs $(JOBS) $(PART)
 
 tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... runs a part
@@ -159,6 +169,10 @@ tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... ru
 sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
 	@+$(SUBMAKE) $(SIM)
 	@$(SIM) --seeds $(SEEDS) --first $(FIRST)
+
+sim-faults: deps-run             ## for each planted fault the first simulated run that finds it
+	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" build/planted/sim
+	@build/planted/sim --all-faults --seeds 2000
 
 # Not a part of `make test`: it takes minutes.
 kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES
@@ -186,9 +200,9 @@ clean:                           ## remove everything that was built
 	rm -rf build $(B)
 
 help:                            ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 FORCE:
 
-.PHONY: build probe deps deps-run deps-test test demo bench asan tsan sim kill lint format install clean help \
+.PHONY: build probe simulator deps deps-run deps-test test demo bench asan tsan sim sim-faults kill lint format install clean help \
         FORCE

@@ -8,9 +8,12 @@
 --   lua5.4 examples/make_log.lua FILE [LINES] [SEED]     (100000 lines, seed 1; FILE - is stdout)
 
 local usage = "usage: lua5.4 examples/make_log.lua FILE [LINES] [SEED]"
-local PATH = arg[1] or error(usage, 0)
-local LINES = math.tointeger(tonumber(arg[2] or 100000)) or error(usage, 0)
-local SEED = math.tointeger(tonumber(arg[3] or 1)) or error(usage, 0)
+local PATH = arg[1]
+local LINES, SEED = math.tointeger(tonumber(arg[2] or 100000)), math.tointeger(tonumber(arg[3] or 1))
+if not PATH or not LINES or not SEED then
+  io.stderr:write(usage, "\n")
+  os.exit(2)
+end
 
 local START = 1767225600          -- 2026-01-01 00:00:00 UTC
 local HITS_A_SECOND = 5

@@ -7,7 +7,11 @@
 
 local sc = require "streamckpt"
 
-local LOG = arg[1] or error("usage: lua5.4 examples/per_minute.lua LOG [OUT] [CHECKPOINTS] [PARALLELISM]", 0)
+local LOG = arg[1]
+if not LOG then
+  io.stderr:write("usage: lua5.4 examples/per_minute.lua LOG [OUT] [CHECKPOINTS] [PARALLELISM]\n")
+  os.exit(2)
+end
 local MINUTE = 60 * 1000
 local MONTHS = { Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6, Jul = 7, Aug = 8, Sep = 9,
                  Oct = 10, Nov = 11, Dec = 12 }
@@ -37,7 +41,7 @@ env:from_file(LOG):uid("log")
     local ts = time(line)
     if ts then ctx:emit { ts = ts, minute = ts // MINUTE * MINUTE } end
   end):uid("parse")
-  :watermarks { timestamp = "ts", out_of_orderness = "1min" }
+  :watermarks { timestamp = "ts", out_of_orderness = "1min", uid = "time" }
   :key_by("minute")
   :process { uid = "count",
     state = { hits = sc.value() },

@@ -58,7 +58,7 @@ local hits = env:from_file(LOG, { position = true }):uid("log")
 
 hits:side("bad"):to_file(OUT .. "/bad"):uid("bad")
 
-hits:watermarks { timestamp = "ts", out_of_orderness = "1min" }
+hits:watermarks { timestamp = "ts", out_of_orderness = "1min", uid = "time" }
   :key_by("ip")
   :process { uid = "visits",
     state = { open = sc.value() },                 -- the visits of this client that may still grow

@@ -43,15 +43,22 @@ static inline void sc_buf_put(sc_buf_t *buf, const void *data, size_t n) {
 }
 
 static inline void sc_buf_put_bytes(sc_buf_t *buf, sc_bytes_t b) { sc_buf_put(buf, b.data, b.len); }
-static inline void sc_buf_puts(sc_buf_t *buf, const char *text) { sc_buf_put(buf, text, strlen(text)); }
-static inline void sc_buf_put_u8(sc_buf_t *buf, uint8_t v) { *sc_buf_reserve(buf, 1) = v; buf->len++; }
+static inline void sc_buf_puts(sc_buf_t *buf, const char *text) {
+  sc_buf_put(buf, text, strlen(text));
+}
+static inline void sc_buf_put_u8(sc_buf_t *buf, uint8_t v) {
+  *sc_buf_reserve(buf, 1) = v;
+  buf->len++;
+}
 void sc_buf_put_u16(sc_buf_t *buf, uint16_t v);
 void sc_buf_put_u32(sc_buf_t *buf, uint32_t v);
 void sc_buf_put_u64(sc_buf_t *buf, uint64_t v);
 void sc_buf_printf(sc_buf_t *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static inline void sc_buf_clear(sc_buf_t *buf) { buf->len = 0; }
 void sc_buf_free(sc_buf_t *buf);
-static inline sc_bytes_t sc_buf_bytes(const sc_buf_t *buf) { return (sc_bytes_t){buf->data, buf->len}; }
+static inline sc_bytes_t sc_buf_bytes(const sc_buf_t *buf) {
+  return (sc_bytes_t){buf->data, buf->len};
+}
 
 static inline sc_bytes_t sc_bytes(const void *data, size_t len) {
   return (sc_bytes_t){(const uint8_t *)data, len};
@@ -72,6 +79,7 @@ static inline uint64_t sc_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p,
 static inline void sc_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void sc_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void sc_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "formats are stored as the machine has them");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "formats are stored as the machine has them");
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#define XXH_INLINE_ALL /* keys are short: a call into the library costs as much as their hash */
 #include <xxhash.h>
 
 #include "error.h"

@@ -29,7 +29,9 @@ typedef struct sc_omap_entry {
 sc_omap_t *sc_omap_create(void);
 void sc_omap_destroy(sc_omap_t *map); /* NULL is fine */
 sc_bytes_t sc_omap_key(const sc_omap_entry_t *e);
-static inline sc_bytes_t sc_omap_value(const sc_omap_entry_t *e) { return (sc_bytes_t){e->value, e->value_len}; }
+static inline sc_bytes_t sc_omap_value(const sc_omap_entry_t *e) {
+  return (sc_bytes_t){e->value, e->value_len};
+}
 
 sc_omap_entry_t *sc_omap_find(const sc_omap_t *map, sc_bytes_t key);       /* or NULL */
 /* Insert or replace; flags of a replaced entry are kept. Returns the entry. `value` may be the

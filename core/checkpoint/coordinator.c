@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "failures.h"
 #include "ids.h"
 #include "outbox.h"
@@ -190,9 +191,28 @@ static void publish(sc_coordinator_t *c, sc_pending_t *p) {
     sc_schedule_stop(&c->schedule);
 }
 
+/* A younger checkpoint that was planned while p was pending lists, of a task that had left, what
+ * was its final snapshot then. p's is newer, and the older one's files go when p makes an older
+ * checkpoint superfluous: so the younger one lists p's, too. (p is the one that was written: none
+ * of the others is, so nobody borrows their snapshots.) */
+static void hand_on_finals(sc_coordinator_t *c, const sc_pending_t *p) {
+  for (sc_pending_t *q = c->pending; q; q = q->next) {
+    if (q->attempt != p->attempt || q->id < p->id)
+      continue;
+    for (uint32_t i = 0; i < q->n_tasks; i++) {
+      if (!q->left[i] || p->snapshots[i]->end == SC_TASK_RUNNING)
+        continue;
+      sc_task_snapshot_destroy(q->snapshots[i]);
+      q->snapshots[i] = sc_task_snapshot_copy(p->snapshots[i]);
+      q->snapshots[i]->end = SC_TASK_FINISHED;
+    }
+  }
+}
+
 static void complete(sc_coordinator_t *c, sc_pending_t *p) {
   const failure_t subsumed = {SC_REASON_SUBSUMED, NOBODY, NULL};
   unlink_pending(c, p);
+  hand_on_finals(c, p);
   sc_retained_add(&c->retained, p->id);
   sc_failures_success(&c->failures, p->id);
   sc_schedule_completed(&c->schedule, c->mono_ms);
@@ -441,6 +461,8 @@ void sc_coordinator_ack(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, ui
                         sc_task_snapshot_t *snap) {
   enter(c, now_ms, mono_ms);
   sc_pending_t *p = find(c, id);
+  if (SC_PLANTED(OLD_ACK) && !p)
+    p = find_state(c, SC_PENDING_PENDING);
   sc_ack_t got = p ? sc_pending_ack(p, snap) : SC_ACK_UNKNOWN;
   /* What a task acknowledges twice, or to a checkpoint that is complete, may be the very files
    * that the checkpoint lists: they go with it. */

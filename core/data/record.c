@@ -1,16 +1,5 @@
 #include "record.h"
 
-#define HEAD_SIZE 6 /* length, kind, flags */
-
-size_t sc_record_size(const sc_record_t *r) {
-  size_t n = HEAD_SIZE + r->value.len;
-  if (r->flags & SC_RECORD_HAS_TIMESTAMP)
-    n += 8;
-  if (r->flags & SC_RECORD_HAS_KEY)
-    n += 6 + r->key.len;
-  return n;
-}
-
 static inline uint8_t *put(uint8_t *at, sc_bytes_t b) {
   if (b.len)
     memcpy(at, b.data, b.len);
@@ -23,7 +12,7 @@ void sc_record_write(uint8_t *at, const sc_record_t *r) {
   sc_store_u32(at, (uint32_t)(size - 4));
   at[4] = r->kind;
   at[5] = r->flags;
-  at += HEAD_SIZE;
+  at += SC_RECORD_HEAD;
   if (r->flags & SC_RECORD_HAS_TIMESTAMP) {
     sc_store_u64(at, (uint64_t)r->timestamp);
     at += 8;
@@ -47,12 +36,12 @@ static bool signal_valid(const sc_record_t *r) {
 int sc_record_read(sc_bytes_t *in, sc_record_t *r) {
   if (in->len == 0)
     return 0;
-  if (in->len < HEAD_SIZE)
+  if (in->len < SC_RECORD_HEAD)
     return SC_ECORRUPT;
   size_t size = 4 + (size_t)sc_load_u32(in->data);
-  if (size < HEAD_SIZE || size > in->len)
+  if (size < SC_RECORD_HEAD || size > in->len)
     return SC_ECORRUPT;
-  const uint8_t *at = in->data + HEAD_SIZE, *end = in->data + size;
+  const uint8_t *at = in->data + SC_RECORD_HEAD, *end = in->data + size;
   *r = (sc_record_t){.kind = in->data[4], .flags = in->data[5]};
   if (r->flags & ~(SC_RECORD_HAS_TIMESTAMP | SC_RECORD_HAS_KEY))
     return SC_ECORRUPT;

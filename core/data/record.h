@@ -32,8 +32,17 @@ typedef struct sc_record {
   sc_bytes_t value;   /* msgpack */
 } sc_record_t;
 
+#define SC_RECORD_HEAD 6 /* bytes of length, kind, flags */
+
 /* Bytes that sc_record_write needs. */
-size_t sc_record_size(const sc_record_t *r);
+static inline size_t sc_record_size(const sc_record_t *r) {
+  size_t n = SC_RECORD_HEAD + r->value.len;
+  if (r->flags & SC_RECORD_HAS_TIMESTAMP)
+    n += 8;
+  if (r->flags & SC_RECORD_HAS_KEY)
+    n += 6 + r->key.len;
+  return n;
+}
 /* Write at `at` (sc_record_size bytes, less than 4 GiB). */
 void sc_record_write(uint8_t *at, const sc_record_t *r);
 /* Take one record from the front of *in: 1, 0 if empty, SC_ECORRUPT (*in is then as before). */

@@ -24,28 +24,44 @@ static inline uint64_t load_be(const uint8_t *p, size_t width) {
   }
 }
 
-/* A number whose bytes follow its head. */
-static int next_number(sc_cursor_t *c, sc_token_t *token, uint8_t head) {
-  static const uint8_t widths[] = {4, 8, 1, 2, 4, 8, 1, 2, 4, 8}; /* 0xca .. 0xd3 */
-  size_t width = widths[head - 0xca];
+/* Numbers whose bytes follow their head. They are inlined where the width is a constant: then a
+ * number is one load. */
+
+static inline int next_unsigned(sc_cursor_t *c, sc_token_t *token, size_t width) {
   if ((size_t)(c->end - c->at) < 1 + width)
     return SC_ECORRUPT;
   uint64_t bits = load_be(c->at + 1, width);
-  token->type = head < 0xcc ? SC_FLOAT : SC_INT;
-  if (head == 0xca) {
+  if (bits > INT64_MAX)
+    return SC_ECORRUPT;
+  token->type = SC_INT;
+  token->i = (int64_t)bits;
+  c->at += 1 + width;
+  return 1;
+}
+
+static inline int next_signed(sc_cursor_t *c, sc_token_t *token, size_t width) {
+  if ((size_t)(c->end - c->at) < 1 + width)
+    return SC_ECORRUPT;
+  unsigned shift = 64 - 8 * (unsigned)width;
+  token->type = SC_INT;
+  /* The sign comes from the number's own width. */
+  token->i = (int64_t)(load_be(c->at + 1, width) << shift) >> shift;
+  c->at += 1 + width;
+  return 1;
+}
+
+static inline int next_float(sc_cursor_t *c, sc_token_t *token, size_t width) {
+  if ((size_t)(c->end - c->at) < 1 + width)
+    return SC_ECORRUPT;
+  uint64_t bits = load_be(c->at + 1, width);
+  token->type = SC_FLOAT;
+  if (width == 4) {
     float narrow;
     uint32_t word = (uint32_t)bits;
     memcpy(&narrow, &word, sizeof narrow);
     token->f = narrow;
-  } else if (head == 0xcb) {
-    memcpy(&token->f, &bits, sizeof token->f);
-  } else if (head < 0xd0) {
-    if (bits > INT64_MAX)
-      return SC_ECORRUPT;
-    token->i = (int64_t)bits;
   } else {
-    unsigned shift = 64 - 8 * (unsigned)width;
-    token->i = (int64_t)(bits << shift) >> shift; /* the sign from the number's own width */
+    memcpy(&token->f, &bits, sizeof token->f);
   }
   c->at += 1 + width;
   return 1;
@@ -65,12 +81,12 @@ static int next_string(sc_cursor_t *c, sc_token_t *token, size_t width) {
   return 1;
 }
 
-/* The head of an array or map; its number is in the head itself where width is 0. */
+/* The head of an array or map whose number takes `width` bytes. */
 static int next_container(sc_cursor_t *c, sc_token_t *token, sc_type_t type, size_t width) {
   size_t left = (size_t)(c->end - c->at) - 1;
   if (left < width)
     return SC_ECORRUPT;
-  uint64_t n = width ? load_be(c->at + 1, width) : *c->at & 0x0f;
+  uint64_t n = load_be(c->at + 1, width);
   if ((type == SC_MAP ? 2 * n : n) > left - width)
     return SC_ECORRUPT; /* an element takes a byte at least */
   token->type = type;
@@ -81,10 +97,6 @@ static int next_container(sc_cursor_t *c, sc_token_t *token, sc_type_t type, siz
 
 int sc__cursor_next_long(sc_cursor_t *c, sc_token_t *token) {
   uint8_t head = *c->at;
-  if (head < 0x90)
-    return next_container(c, token, SC_MAP, 0);
-  if (head < 0xa0)
-    return next_container(c, token, SC_ARRAY, 0);
   switch (head) {
     case 0xc0:
       token->type = SC_NIL;
@@ -95,6 +107,16 @@ int sc__cursor_next_long(sc_cursor_t *c, sc_token_t *token) {
       token->b = head == 0xc3;
       c->at++;
       return 1;
+    case 0xca: return next_float(c, token, 4);
+    case 0xcb: return next_float(c, token, 8);
+    case 0xcc: return next_unsigned(c, token, 1);
+    case 0xcd: return next_unsigned(c, token, 2);
+    case 0xce: return next_unsigned(c, token, 4);
+    case 0xcf: return next_unsigned(c, token, 8);
+    case 0xd0: return next_signed(c, token, 1);
+    case 0xd1: return next_signed(c, token, 2);
+    case 0xd2: return next_signed(c, token, 4);
+    case 0xd3: return next_signed(c, token, 8);
     case 0xc4: case 0xd9: return next_string(c, token, 1);
     case 0xc5: case 0xda: return next_string(c, token, 2);
     case 0xc6: case 0xdb: return next_string(c, token, 4);
@@ -102,9 +124,8 @@ int sc__cursor_next_long(sc_cursor_t *c, sc_token_t *token) {
     case 0xdd: return next_container(c, token, SC_ARRAY, 4);
     case 0xde: return next_container(c, token, SC_MAP, 2);
     case 0xdf: return next_container(c, token, SC_MAP, 4);
-    default: break;
+    default: return SC_ECORRUPT;
   }
-  return head >= 0xca && head <= 0xd3 ? next_number(c, token, head) : SC_ECORRUPT;
 }
 
 /* How many values follow directly inside the one that begins with this token. */

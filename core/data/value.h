@@ -43,7 +43,8 @@ typedef struct sc_cursor {
 
 static inline sc_cursor_t sc_cursor(sc_bytes_t b) { return (sc_cursor_t){b.data, b.data + b.len}; }
 
-/* Tokens whose first byte does not hold all of their length or number; c->at < c->end. */
+/* Tokens whose first byte does not hold all of their length or number, nil and booleans;
+ * c->at < c->end. */
 int sc__cursor_next_long(sc_cursor_t *c, sc_token_t *token);
 
 /* Next token: 1, or 0 at the end, or SC_ECORRUPT. After SC_ARRAY/SC_MAP the elements follow. An
@@ -60,7 +61,9 @@ static inline int sc_cursor_next(sc_cursor_t *c, sc_token_t *token) {
     c->at++;
     return 1;
   }
-  if (head >= 0xa0 && head < 0xc0) { /* a string of up to 31 bytes */
+  if (head >= 0xc0)
+    return sc__cursor_next_long(c, token);
+  if (head >= 0xa0) { /* a string of up to 31 bytes */
     size_t n = head & 0x1f;
     if (n >= left)
       return SC_ECORRUPT;
@@ -69,7 +72,14 @@ static inline int sc_cursor_next(sc_cursor_t *c, sc_token_t *token) {
     c->at += 1 + n;
     return 1;
   }
-  return sc__cursor_next_long(c, token);
+  bool map = head < 0x90; /* a map or array of up to 15; an element takes a byte at least */
+  uint32_t n = head & 0x0f;
+  if ((map ? 2 * n : n) >= left)
+    return SC_ECORRUPT;
+  token->type = map ? SC_MAP : SC_ARRAY;
+  token->n = n;
+  c->at++;
+  return 1;
 }
 /* Step over one whole value: 1, 0 at the end, SC_ECORRUPT. */
 int sc_cursor_skip(sc_cursor_t *c);

@@ -4,6 +4,7 @@
 
 #include "../base/error.h"
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "valve.h"
 
 typedef struct source {
@@ -17,6 +18,8 @@ struct sc_input {
   sc_aligner_t *aligner;   /* one channel a channel */
   sc_buffer_t *current;    /* the half-read buffer, or NULL */
   sc_bytes_t rest;         /* what is unread in it */
+  sc_bytes_t ahead;        /* of that, what nobody has looked at yet (sc_input_ahead) */
+  uint32_t n_ahead;        /* records between the two */
   uint32_t current_source; /* whose it is */
   uint32_t turn;           /* the channel to look at first when the next element is taken */
   uint32_t n_ended;        /* channels that have ended */
@@ -171,7 +174,8 @@ static void on_close(sc_input_t *in, uint32_t source) {
 static void on_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b) {
   in->current = b;
   in->current_source = source;
-  in->rest = sc_bytes(b->data, b->len);
+  in->rest = in->ahead = sc_bytes(b->data, b->len);
+  in->n_ahead = 0;
   if (sc_aligner_pending(in->aligner))
     in->bytes += b->len;
 }
@@ -182,8 +186,8 @@ static bool take(sc_input_t *in) {
     uint32_t i = in->turn + k < in->n ? in->turn + k : in->turn + k - in->n;
     sc_channel_t *channel = in->sources[i].channel;
     sc_element_t e;
-    if (sc_aligner_held(in->aligner, i) || sc_channel_empty(channel) ||
-        !sc_channel_take(channel, &e))
+    bool held = sc_aligner_held(in->aligner, i) && !SC_PLANTED(HELD_READ);
+    if (held || sc_channel_empty(channel) || !sc_channel_take(channel, &e))
       continue;
     in->turn = i + 1 == in->n ? 0 : i + 1;
     switch (e.kind) {
@@ -215,6 +219,10 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
   int got = sc_record_read(&in->rest, r); /* a damaged record stays in front */
   if (got < 0)
     return damaged(in, err);
+  if (in->n_ahead > 0)
+    in->n_ahead--;
+  else
+    in->ahead = in->rest;
   if (got == 0) {
     sc_buffer_unref(in->current);
     in->current = NULL;
@@ -237,7 +245,8 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
 /* ---- the stream of events ---- */
 
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
-  *event = (sc_input_event_t){.kind = SC_INPUT_NONE};
+  event->kind = SC_INPUT_NONE; /* the kind says what else counts: the rest is not cleared */
+  event->first_barrier = false;
   while (!hand_out(in, event)) {
     int got = in->current ? read_record(in, event, err) : take(in) ? 0 : 1;
     if (got < 0)
@@ -252,6 +261,22 @@ int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
     in->first_barrier = false;
   }
   return 0;
+}
+
+bool sc_input_ahead(sc_input_t *in, uint16_t *group, sc_bytes_t *key) {
+  while (in->current && in->n_ahead < SC_INPUT_AHEAD && in->ahead.len > 0) {
+    sc_record_t r;
+    if (sc_record_read(&in->ahead, &r) < 0) {
+      in->ahead.len = 0; /* reading it will say so */
+      return false;
+    }
+    in->n_ahead++;
+    *group = r.key_group;
+    *key = r.key;
+    if (r.kind == SC_RECORD_DATA && r.flags & SC_RECORD_HAS_KEY)
+      return true;
+  }
+  return false;
 }
 
 bool sc_input_ready(sc_input_t *in) {

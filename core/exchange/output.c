@@ -2,6 +2,7 @@
 
 #include "../base/error.h"
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 typedef struct lane {
   sc_channel_t *channel; /* borrowed */
@@ -39,9 +40,11 @@ static void seal(lane_t *lane) {
   lane->current = NULL;
 }
 
-static void write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t size) {
+/* True if a buffer was pushed. */
+static bool write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t size) {
   sc_buffer_t *b = lane->current;
-  if (b && b->cap - b->len < size) {
+  bool pushed = b && b->cap - b->len < size;
+  if (pushed) {
     seal(lane);
     b = NULL;
   }
@@ -51,23 +54,24 @@ static void write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t siz
   b->len += (uint32_t)size;
   b->records++;
   o->bytes += size;
-  if (b->len == b->cap)
-    seal(lane);
+  if (b->len < b->cap)
+    return pushed;
+  seal(lane);
+  return true;
 }
 
-static void write_all(sc_output_t *o, const sc_record_t *r) {
+static bool write_all(sc_output_t *o, const sc_record_t *r) {
   size_t size = sc_record_size(r);
+  bool pushed = false;
   for (uint32_t i = 0; i < o->partitioner.n_channels; i++)
-    write(o, &o->lanes[i], r, size);
+    pushed |= write(o, &o->lanes[i], r, size);
+  return pushed;
 }
 
-void sc_output_emit(sc_output_t *o, const sc_record_t *r) {
+bool sc_output_emit(sc_output_t *o, const sc_record_t *r) {
   uint32_t i = sc_partitioner_select(&o->partitioner, r->key_group);
   o->records++;
-  if (i == UINT32_MAX)
-    write_all(o, r);
-  else
-    write(o, &o->lanes[i], r, sc_record_size(r));
+  return i == UINT32_MAX ? write_all(o, r) : write(o, &o->lanes[i], r, sc_record_size(r));
 }
 
 void sc_output_watermark(sc_output_t *o, int64_t watermark) {
@@ -87,7 +91,8 @@ void sc_output_status(sc_output_t *o, bool idle) {
 
 void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b) {
   for (uint32_t i = 0; i < o->partitioner.n_channels; i++) {
-    seal(&o->lanes[i]);
+    if (!SC_PLANTED(BARRIER_OVERTAKES))
+      seal(&o->lanes[i]);
     sc_channel_push_barrier(o->lanes[i].channel, b);
   }
 }

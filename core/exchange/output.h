@@ -24,8 +24,9 @@ typedef struct sc_output sc_output_t;
 /* p->n_channels channels. */
 sc_output_t *sc_output_create(const sc_partitioner_t *p, sc_channel_t **channels, sc_pool_t *pool);
 void sc_output_destroy(sc_output_t *o); /* drops what was not flushed; NULL is fine */
-/* Write one data record where the partitioner sends it; HASH uses r->key_group. */
-void sc_output_emit(sc_output_t *o, const sc_record_t *r);
+/* Write one data record where the partitioner sends it; HASH uses r->key_group. True if that pushed
+ * a buffer: only then can there be less room than before. */
+bool sc_output_emit(sc_output_t *o, const sc_record_t *r);
 void sc_output_watermark(sc_output_t *o, int64_t watermark);
 void sc_output_status(sc_output_t *o, bool idle);
 void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b);

@@ -107,8 +107,8 @@ int64_t sc_file_sink_highest_committed(sc_storage_t *storage, const char *dir, c
   return rc < 0 ? rc : (int64_t)id;
 }
 
-static int64_t highest_committed(void *data, sc_bytes_t options, const char *job_id, const char *uid,
-                                 sc_storage_t *storage, sc_error_t *err) {
+static int64_t highest_committed(void *data, sc_bytes_t options, const char *job_id,
+                                 const char *uid, sc_storage_t *storage, sc_error_t *err) {
   file_sink_options_t o;
   int rc = read_options(options, &o, err);
   if (rc < 0)

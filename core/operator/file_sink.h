@@ -27,7 +27,7 @@
  * afterwards without the error that their part is lost.
  *
  * Threads: the slot's, but for the works. Failure: SC_EINVAL for options, SC_EEXIST for a used
- * folder, storage's own; SC_ENOTFOUND where a part that was promised is gone.
+ * folder, storage's own; SC_ESTATE where a part that was promised is gone.
  */
 #ifndef SC_OPERATOR_FILE_SINK_H
 #define SC_OPERATOR_FILE_SINK_H

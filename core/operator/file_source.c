@@ -149,6 +149,12 @@ static int open_split(file_source_t *s, sc_error_t *err) {
   int rc = check_file(storage, split->path, err);
   if (rc == 0)
     rc = storage->ops->open(storage, split->path, &s->file, err);
+  if (rc == SC_ENOTFOUND) { /* it was there when the job first began */
+    rc = sc_fail(err, SC_ESTATE,
+                 "there is no file %s any more, and reading goes on at its byte %" PRId64,
+                 split->path, split->offset);
+    sc_error_set_file(err, split->path);
+  }
   if (rc < 0)
     return rc;
   s->base = split->offset;

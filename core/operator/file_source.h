@@ -15,7 +15,7 @@
  *
  * Threads: the slot's; list_splits and prepare run in the pool.
  * Failure: SC_EINVAL for options; SC_ENOTFOUND, SC_EINVAL, SC_EACCESS, SC_EIO with the path;
- * SC_ESTATE where a file is shorter than the offset to go on from; SC_ELIMIT for a line of more
+ * SC_ESTATE where a file to go on with is gone or too short; SC_ELIMIT for a line of more
  * than 64 MiB, with path and line.
  */
 #ifndef SC_OPERATOR_FILE_SOURCE_H

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 typedef enum { OPEN, SEALED, DURABLE, BROKEN } part_state_t;
 
@@ -102,7 +103,7 @@ static int rename_in(sc_sink_part_t *part, const char *from, const char *to, sc_
 }
 
 static int sync_and_rename(sc_sink_part_t *part, sc_error_t *err) {
-  int rc = part->storage->ops->sync(part->file, err);
+  int rc = SC_PLANTED(PART_UNSYNCED) ? 0 : part->storage->ops->sync(part->file, err);
   part->storage->ops->close(part->file);
   part->file = NULL;
   if (rc == 0)
@@ -157,12 +158,12 @@ static int already_committed(sc_sink_part_t *part, sc_error_t *err) {
   int kind = kind_in(part, part->final, err);
   if (kind != 0)
     return kind < 0 ? kind : 0;
-  sc_fail(err, SC_ENOTFOUND,
+  sc_fail(err, SC_ESTATE,
           "data was lost: folder %s has neither %s, which belongs to checkpoint %" PRIu64
           " and was to be committed, nor %s",
           part->dir, part->pending, part->id, part->final);
   sc_error_set_file(err, part->pending);
-  return SC_ENOTFOUND;
+  return SC_ESTATE;
 }
 
 int sc_sink_part_commit(sc_sink_part_t *part, sc_error_t *err) {

@@ -14,7 +14,7 @@
  * Threads: open, write, seal on the slot's thread; make_durable and commit in the pool, from
  * several threads at once if need be; references and check from any. Ownership: reference counted;
  * names are copied. The last unref removes a file that never became durable: nobody knows of it.
- * Failure: codes and sentences of storage; a part that is lost is SC_ENOTFOUND.
+ * Failure: codes and sentences of storage; a part that is lost is SC_ESTATE.
  */
 #ifndef SC_OPERATOR_SINK_PART_H
 #define SC_OPERATOR_SINK_PART_H

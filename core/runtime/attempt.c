@@ -89,7 +89,8 @@ typedef struct wiring {
 static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from, sc_task_t *to,
                                    const sc_edge_t *e, sc_floating_t *floating) {
   bool same = from->slot == to->slot; /* one thread: it looks at all its tasks before it sleeps */
-  sc_channel_ends_t ends = {.wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
+  sc_channel_ends_t ends = {
+      .wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
   sc_channel_t *ch = sc_channel_create(a->config.exclusive_buffers, floating, &ends);
   a->channels = sc_realloc(a->channels, (a->n_channels + 1) * sizeof *a->channels);
   a->channels[a->n_channels++] = ch;
@@ -101,7 +102,8 @@ static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from
   return ch;
 }
 
-static void add_output(sc_attempt_t *a, sc_task_t *from, const sc_edge_t *e, sc_channel_t **channels, uint32_t n) {
+static void add_output(sc_attempt_t *a, sc_task_t *from, const sc_edge_t *e,
+                       sc_channel_t **channels, uint32_t n) {
   const sc_graph_t *g = a->config.graph;
   sc_partitioner_t p;
   sc_partitioner_init(&p, e->partitioner, n, g->nodes[e->to].max_parallelism, from->subtask);
@@ -123,7 +125,8 @@ static void wire_edge(sc_attempt_t *a, wiring_t *w, const sc_edge_t *e) {
     uint32_t n = one ? 1 : receivers;
     for (uint32_t r = 0; r < n; r++) {
       uint32_t to = one ? s : r;
-      channels[r] = connect_tasks(a, w, task_of(a, e->from, s), task_of(a, e->to, to), e, floating[to]);
+      channels[r] = connect_tasks(a, w, task_of(a, e->from, s), task_of(a, e->to, to), e,
+                                  floating[to]);
     }
     add_output(a, task_of(a, e->from, s), e, channels, n);
   }
@@ -297,8 +300,10 @@ static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *li
   sc_pack_cstr(out, link->node->name);
   pack_entry_int(out, "subtask", t->subtask);
   /* Relaxed: counters that are shown, nothing hangs on their order. */
-  pack_entry_int(out, "numRecordsIn", (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
-  pack_entry_int(out, "numRecordsOut", (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
+  pack_entry_int(out, "numRecordsIn",
+                 (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
+  pack_entry_int(out, "numRecordsOut",
+                 (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
   if (w != SC_WATERMARK_MIN) /* absent before the first */
     pack_entry_int(out, "currentWatermark", w);
   pack_entry_int(out, "attempt", (int64_t)a->config.number);

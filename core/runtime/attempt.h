@@ -1,6 +1,7 @@
 /*
  * attempt: one run of a job's graph: its slots, tasks and channels, from deployment to the last
- * reference. A failure ends the attempt; the next one is built anew from the graph and a checkpoint.
+ * reference. A failure ends the attempt; the next one is built anew from the graph and a
+ * checkpoint.
  *
  *   sc_attempt_create (coordinator) -> sc_attempt_deploy: a thread for each slot
  *     slot: host; when all have their thread: operators; pool: keyed state is read; slot: restore,
@@ -26,8 +27,8 @@ typedef struct sc_slot sc_slot_t;
 typedef struct sc_task sc_task_t;
 
 /* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only.
- * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread look
- * at it. */
+ * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread
+ * look at it. */
 typedef struct sc_host_ops {
   /* On the slot's thread. */
   int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
@@ -88,8 +89,14 @@ typedef struct sc_attempt_config {
   void *post_arg;
 } sc_attempt_config_t;
 
-typedef enum { SC_PHASE_LOADING, SC_PHASE_RUNNING, SC_PHASE_ENDING, SC_PHASE_ENDED, SC_PHASE_FINISHED,
-               SC_PHASE_DOWN } sc_phase_t;
+typedef enum {
+  SC_PHASE_LOADING,
+  SC_PHASE_RUNNING,
+  SC_PHASE_ENDING,
+  SC_PHASE_ENDED,
+  SC_PHASE_FINISHED,
+  SC_PHASE_DOWN
+} sc_phase_t;
 
 /* Mail that waits behind a source's trigger: another trigger, a split, or "no more". */
 typedef struct sc_deferred {
@@ -121,11 +128,12 @@ struct sc_task {
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
-  atomic_bool poked;                /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
+  atomic_bool poked; /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
   struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
   uint32_t works;                   /* asynchronous parts not yet told done */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
+  bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
   sc_error_t error;                 /* scratch */
 };
 
@@ -162,7 +170,12 @@ struct sc_attempt {
   struct sc_named_counter *counters;
 };
 
-typedef struct sc_named_counter { const sc_link_t *link; char *name; int64_t value; struct sc_named_counter *next; } sc_named_counter_t;
+typedef struct sc_named_counter {
+  const sc_link_t *link;
+  char *name;
+  int64_t value;
+  struct sc_named_counter *next;
+} sc_named_counter_t;
 
 /* ---- coordinator's face ---- */
 sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config);
@@ -194,7 +207,7 @@ void sc_report_free(sc_report_t *r);
 bool sc_task_step(sc_task_t *t);
 /* The slot has nothing to do: let out what is held back, flush. True if something began. */
 bool sc_task_idle(sc_task_t *t);
-int64_t sc_task_deadline_ms(const sc_task_t *t); /* wall clock; INT64_MAX */
+int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
 void sc_task_start(sc_task_t *t);   /* slot: create the operators, read state */
 void sc_task_fail(sc_task_t *t, sc_error_t *err);
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */

@@ -55,7 +55,8 @@ void sc_chain_init(sc_chain_t *c, const sc_graph_t *g, const sc_chain_plan_t *pl
   }
 }
 
-void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o, const sc_edge_t *e) {
+void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o,
+                       const sc_edge_t *e) {
   sc_route_t *r = &c->links[link].routes[output];
   r->exits = sc_realloc(r->exits, (r->n_exits + 1) * sizeof *r->exits);
   r->exits[r->n_exits++] = (sc_exit_t){o, e};
@@ -93,10 +94,11 @@ bool sc_chain_chained(const sc_link_t *link, uint16_t output) {
   return link->routes[output].n_links > 0;
 }
 
-bool sc_chain_has_room(const sc_chain_t *c) {
+bool sc__chain_ask_room(sc_chain_t *c) {
   for (uint32_t i = 0; i < c->n_outputs; i++)
     if (!sc_output_has_room(c->outputs[i]))
       return false;
+  c->pushed = false;
   return true;
 }
 
@@ -127,23 +129,24 @@ static int field_key(sc_chain_t *c, const sc_item_t *item, const char *name, sc_
     sc_buf_t shown = SC_BUF_INIT;
     sc_value_print(value, 200, &shown);
     if (!found)
-      rc = sc_fail(err, SC_EKEY, "the key field \"%s\" is nil in %.*s", name, (int)shown.len, (char *)shown.data);
+      rc = sc_fail(err, SC_EKEY, "the key field \"%s\" is nil in %.*s", name, (int)shown.len,
+                   (char *)shown.data);
     else
-      rc = sc_fail_cause(err, rc, "the field \"%s\" of %.*s cannot be a key", name, (int)shown.len, (char *)shown.data);
+      rc = sc_fail_cause(err, rc, "the field \"%s\" of %.*s cannot be a key", name, (int)shown.len,
+                         (char *)shown.data);
     sc_buf_free(&shown);
   }
   return rc;
 }
 
+/* The key of an item on a hash edge: its own, or made from its fields in c->key. */
 static int find_key(sc_chain_t *c, const sc_edge_t *e, const sc_item_t *item, sc_bytes_t value,
-                    sc_error_t *err) {
-  sc_buf_clear(&c->key);
+                    sc_bytes_t *key, sc_error_t *err) {
   if (!e->key) {
-    if (!item->has_key)
-      return sc_fail(err, SC_EKEY, "a record reached key_by without a key");
-    sc_buf_put_bytes(&c->key, item->key);
-    return 0;
+    *key = item->key;
+    return item->has_key ? 0 : sc_fail(err, SC_EKEY, "a record reached key_by without a key");
   }
+  sc_buf_clear(&c->key);
   if (e->n_key > 1)
     sc_pack_array(&c->key, e->n_key);
   for (uint32_t i = 0; i < e->n_key; i++) {
@@ -151,36 +154,41 @@ static int find_key(sc_chain_t *c, const sc_edge_t *e, const sc_item_t *item, sc
     if (rc < 0)
       return rc;
   }
+  *key = sc_buf_bytes(&c->key);
   return 0;
+}
+
+/* Counters are written by the slot alone and only shown elsewhere: no lock is needed, nor an
+ * order. */
+static inline void count_one(atomic_uint_fast64_t *counter) {
+  uint64_t n = atomic_load_explicit(counter, memory_order_relaxed);
+  atomic_store_explicit(counter, n + 1, memory_order_relaxed);
 }
 
 int sc_chain_write(sc_link_t *link, const sc_item_t *item, sc_error_t *err) {
   sc_chain_t *c = link->chain;
   const sc_route_t *r = &link->routes[item->output];
-  atomic_fetch_add_explicit(&link->records_out, 1, memory_order_relaxed); /* a counter, no order */
+  count_one(&link->records_out);
   if (r->n_exits == 0)
     return 0;
   sc_record_t record = {.kind = SC_RECORD_DATA, .timestamp = item->timestamp,
                         .flags = item->has_timestamp ? SC_RECORD_HAS_TIMESTAMP : 0};
   int rc = encode_value(c, item, &record.value, err);
-  bool room = true;
   for (uint32_t i = 0; rc >= 0 && i < r->n_exits; i++) {
     const sc_exit_t *exit = &r->exits[i];
     sc_record_t out = record;
     if (exit->edge->partitioner == SC_HASH) {
-      rc = find_key(c, exit->edge, item, record.value, err);
+      rc = find_key(c, exit->edge, item, record.value, &out.key, err);
       out.flags |= SC_RECORD_HAS_KEY;
-      out.key = sc_buf_bytes(&c->key);
       if (rc >= 0)
         out.key_group = sc_key_group(out.key, sc_output_max_parallelism(exit->output));
     }
     if (rc >= 0)
-      sc_output_emit(exit->output, &out);
-    room &= sc_output_has_room(exit->output);
+      c->pushed |= sc_output_emit(exit->output, &out);
   }
   if (rc < 0)
     sc_error_set_operator(err, link->label);
-  return rc < 0 ? rc : !room;
+  return rc < 0 ? rc : !sc_chain_has_room(c);
 }
 
 /* ---- frames ---- */
@@ -188,9 +196,11 @@ int sc_chain_write(sc_link_t *link, const sc_item_t *item, sc_error_t *err) {
 static frame_t *push(sc_chain_t *c, frame_kind_t kind, uint32_t link) {
   sc_assert(c->depth < 4 * c->n_links + 4);
   frame_t *f = &c->frames[c->depth++];
-  memset(f, 0, sizeof *f);
-  f->kind = kind;
+  f->kind = kind; /* the item, and where it is being handed to, count only once it is set */
   f->link = link;
+  f->phase = FIRING;
+  f->stepping = f->begun = f->handing = false;
+  f->time = 0;
   return f;
 }
 
@@ -220,6 +230,7 @@ static bool goes_everywhere(const sc_item_t *item) {
 
 /* Write to exchanges what is not a record: to all outputs of the link. */
 static void broadcast(sc_link_t *link, const sc_item_t *item) {
+  link->chain->pushed = true;
   for (uint32_t o = 0; o < link->node->n_outputs; o++)
     for (uint32_t i = 0; i < link->routes[o].n_exits; i++) {
       sc_output_t *out = link->routes[o].exits[i].output;
@@ -246,13 +257,15 @@ static int start_handing(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     link->idle = f->item.idle;
   } else {
     int rc = sc_chain_write(link, &f->item, err);
+    f->handing = sc_chain_chained(link, f->item.output);
     return rc < 0 ? rc : 0;
   }
   broadcast(link, &f->item);
   return 0;
 }
 
-static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item,
+                   sc_error_t *err) {
   sc_link_t *link = &c->links[at];
   if (item->is_watermark) {
     push_watermark(c, at, item->timestamp);
@@ -265,7 +278,7 @@ static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *i
     f->item = *item;
     return start_handing(c, f, err);
   }
-  atomic_fetch_add_explicit(&link->records_in, 1, memory_order_relaxed); /* a counter, no order */
+  count_one(&link->records_in);
   int rc = link->op->ops->begin(link->op, port, item, err);
   if (rc < 0) {
     sc_error_set_operator(err, link->label);
@@ -293,6 +306,8 @@ static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
     f->next = 0;
   }
   f->handing = false;
+  if (f->kind == HAND)
+    c->depth--;
   return 0;
 }
 
@@ -381,7 +396,7 @@ static int go_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
 
 static int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   sc_link_t *link = &c->links[f->link];
-  memset(&f->item, 0, sizeof f->item);
+  f->item = (sc_item_t){0};
   int rc = link->op->ops->step(link->op, &f->item, err);
   if (rc == SC_EMIT)
     return start_handing(c, f, err);
@@ -423,8 +438,10 @@ int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_erro
   if (head->node->keyed) {
     sc_key_range_t own = head->context.keyed->range;
     if (item->has_key && (item->key_group < own.first || item->key_group > own.last)) {
-      sc_fail(err, SC_EKEY, "a record of key group %u came to a subtask that owns %u to %u: its key is "
-              "not deterministic", item->key_group, own.first, own.last);
+      sc_fail(err, SC_EKEY,
+              "a record of key group %u came to a subtask that owns %u to %u: its key is "
+              "not deterministic",
+              item->key_group, own.first, own.last);
       sc_error_set_operator(err, head->label);
       return SC_EKEY;
     }
@@ -488,7 +505,11 @@ int sc_chain_poll(sc_chain_t *c, sc_error_t *err) {
   sc_item_t item;
   memset(&item, 0, sizeof item);
   int rc = head->op->ops->poll(head->op, &item, err);
-  if (rc == SC_EMIT) {
+  if (rc == SC_EMIT && !goes_everywhere(&item) && !sc_chain_chained(head, item.output)) {
+    int written = sc_chain_write(head, &item,
+                                 err); /* to exchanges only: nothing is left to hand on */
+    rc = written < 0 ? written : SC_EMIT;
+  } else if (rc == SC_EMIT) {
     frame_t *f = push(c, HAND, 0);
     f->item = item;
     int begun = start_handing(c, f, err);

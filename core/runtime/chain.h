@@ -64,6 +64,7 @@ struct sc_chain {
   uint32_t n_outputs;
   struct sc_frame *frames;
   uint32_t depth;
+  bool pushed;               /* a buffer was since room was last seen on every output: ask again */
   sc_buf_t value, key, part; /* scratch for encoding */
   void *task;                /* owner, for services */
 };
@@ -73,10 +74,14 @@ enum { SC_CHAIN_IDLE = 0, SC_CHAIN_BLOCKED = 1, SC_CHAIN_SUSPENDED = 2 };
 void sc_chain_init(sc_chain_t *c, const sc_graph_t *g, const sc_chain_plan_t *plan, void *task);
 void sc_chain_fini(sc_chain_t *c); /* destroys the operators */
 /* Add an exchange to the output of the node's link. */
-void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o, const sc_edge_t *e);
+void sc_chain_add_exit(sc_chain_t *c, uint32_t link, uint32_t output, sc_output_t *o,
+                       const sc_edge_t *e);
 
 static inline bool sc_chain_idle(const sc_chain_t *c) { return c->depth == 0; }
-bool sc_chain_has_room(const sc_chain_t *c);
+/* Has every exchange room? Asked anew only after a buffer was pushed, and as long as the answer is
+ * no. What others do to the room in between (a sibling that borrows) is overdraft of a buffer. */
+bool sc__chain_ask_room(sc_chain_t *c);
+static inline bool sc_chain_has_room(sc_chain_t *c) { return !c->pushed || sc__chain_ask_room(c); }
 /* Only while idle: begin something. Then sc_chain_run. */
 int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_error_t *err);
 void sc_chain_watermark(sc_chain_t *c, int64_t watermark);
@@ -87,7 +92,8 @@ int64_t sc_chain_next_timer(const sc_chain_t *c);    /* ms; INT64_MAX where ther
 int sc_chain_begin_idle(sc_chain_t *c, sc_error_t *err);
 /* End of input: the last watermark, then every operator's finish, head to tail. */
 void sc_chain_finish(sc_chain_t *c);
-/* Sources: poll the head: SC_EMIT (run next), SC_DONE, SC_IDLE, SC_BLOCKED, SC_ENDED or an error. */
+/* Sources: poll the head: SC_EMIT (run next), SC_DONE, SC_IDLE, SC_BLOCKED, SC_ENDED or an
+ * error. */
 int sc_chain_poll(sc_chain_t *c, sc_error_t *err);
 /* After a restore: finish advances that the snapshot had begun. */
 void sc_chain_resume_watermarks(sc_chain_t *c);

@@ -22,7 +22,7 @@ static void look_after(sc_engine_t *e, int64_t *deadline) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < e->n_jobs; i++) {
     sc_job_t *job = e->jobs[i];
-    if (atomic_load(&e->leaving))
+    if (atomic_load(&e->leaving) && !sc__job_canceling(job))
       sc_job_cancel(job);
     int64_t d = sc__job_step(job);
     *deadline = d < *deadline ? d : *deadline;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "../data/value.h"
 
 struct sc_enumerator {
@@ -100,12 +101,20 @@ int sc_enumerator_next(sc_enumerator_t *e, sc_assignment_t *out) {
 }
 
 void sc_enumerator_snapshot(const sc_enumerator_t *e, sc_buf_t *out) {
+  sc_cursor_t splits = e->undealt;
+  uint32_t n = e->n_undealt;
+  if (SC_PLANTED(SPLIT_TWICE)) {
+    splits = sc_cursor(sc_buf_bytes(&e->bytes));
+    sc_cursor_t all = splits;
+    for (n = 0; sc_cursor_skip(&all) == 1;)
+      n++;
+  }
   sc_pack_map(out, 2);
   sc_pack_cstr(out, "found");
   sc_pack_bool(out, !e->finding);
   sc_pack_cstr(out, "splits");
-  sc_pack_array(out, e->n_undealt);
-  sc_buf_put(out, e->undealt.at, (size_t)(e->undealt.end - e->undealt.at));
+  sc_pack_array(out, n);
+  sc_buf_put(out, splits.at, (size_t)(splits.end - splits.at));
 }
 
 int sc_enumerator_restore(sc_enumerator_t *e, sc_bytes_t state, sc_error_t *err) {

@@ -3,12 +3,12 @@
  *
  * Splits are found once, at a fresh start (by the source type's list_splits, run in slot 0 or the
  * pool; the enumerator gets plain msgpack values). A reader asks for one when it has nothing to do;
- * it gets one, or "no more". One whose splits all wait asks for *more*, so that splits which never end
- * do not keep others from being read; it is answered when every reader has asked once, so that the
- * first one to run does not take them all. Progress inside a split is the reader's state; which splits are still
- * undealt is the enumerator's, taken when a checkpoint is triggered, so a split is in exactly one
- * of the two in every checkpoint: assignments and triggers reach a slot through the same mailbox,
- * in order.
+ * it gets one, or "no more". One whose splits all wait asks for *more*, so that splits which never
+ * end do not keep others from being read; it is answered when every reader has asked once, so that
+ * the first one to run does not take them all. Progress inside a split is the reader's state; which
+ * splits are still undealt is the enumerator's, taken when a checkpoint is triggered, so a split is
+ * in exactly one of the two in every checkpoint: assignments and triggers reach a slot through the
+ * same mailbox, in order.
  *
  *   FINDING --found--> DEALING --last split dealt--> EMPTY (every further ask: no more)
  *

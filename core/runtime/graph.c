@@ -81,7 +81,8 @@ int sc_graph_connect(sc_graph_t *g, uint32_t from, const char *output, uint32_t 
   while (o < sender->n_outputs && strcmp(sender->outputs[o], output) != 0)
     o++;
   if (o == sender->n_outputs)
-    return sc_fail(err, SC_EINVAL, "%s (%s) has no output \"%s\"", sender->name, sender->uid, output);
+    return sc_fail(err, SC_EINVAL, "%s (%s) has no output \"%s\"", sender->name, sender->uid,
+                   output);
   uint32_t ordinal = 0;
   for (uint32_t i = 0; i < g->n_edges; i++) {
     const sc_edge_t *e = &g->edges[i];
@@ -89,9 +90,14 @@ int sc_graph_connect(sc_graph_t *g, uint32_t from, const char *output, uint32_t 
                e->partitioner == partitioner;
   }
   g->edges = sc_realloc(g->edges, (g->n_edges + 1) * sizeof *g->edges);
-  g->edges[g->n_edges++] = (sc_edge_t){.from = from, .to = to, .output = o, .port = port,
-                                       .partitioner = partitioner, .ordinal = ordinal,
-                                       .key = n_key ? copy_names(key, n_key) : NULL, .n_key = n_key};
+  g->edges[g->n_edges++] = (sc_edge_t){.from = from,
+                                       .to = to,
+                                       .output = o,
+                                       .port = port,
+                                       .partitioner = partitioner,
+                                       .ordinal = ordinal,
+                                       .key = n_key ? copy_names(key, n_key) : NULL,
+                                       .n_key = n_key};
   g->nodes[to].n_inputs++;
   return 0;
 }
@@ -144,8 +150,9 @@ static uint32_t topological_order(const sc_graph_t *g, uint32_t *order) {
 
 static bool chainable(const sc_graph_t *g, const sc_edge_t *e) {
   const sc_node_t *from = &g->nodes[e->from], *to = &g->nodes[e->to];
-  return e->partitioner == SC_FORWARD && from->parallelism == to->parallelism && to->n_inputs == 1 &&
-         !from->disable_chaining && !to->disable_chaining && !to->start_new_chain;
+  return e->partitioner == SC_FORWARD && from->parallelism == to->parallelism &&
+         to->n_inputs == 1 && !from->disable_chaining && !to->disable_chaining &&
+         !to->start_new_chain;
 }
 
 static void append_node(sc_graph_t *g, uint32_t chain, uint32_t node) {

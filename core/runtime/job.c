@@ -59,7 +59,8 @@ void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const
   sc_error_t text = SC_ERROR_INIT;
   sc_vfail(&text, SC_EINTERNAL, format, args); /* only for its formatting */
   va_end(args);
-  sc_log_where_t where = {.job = job->id, .attempt = job->attempt_number, .checkpoint = checkpoint, .task = task};
+  sc_log_where_t where = {
+      .job = job->id, .attempt = job->attempt_number, .checkpoint = checkpoint, .task = task};
   sc_log_write(job->log, level, &where, "%s", text.message);
   sc_error_clear(&text);
 }
@@ -67,7 +68,6 @@ void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const
 /* ---- an attempt begins ---- */
 
 static void post_report(void *arg, sc_report_t *r);
-static void decide(sc_job_t *job);
 
 static int make_enumerators(sc_job_t *job, sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
@@ -77,7 +77,8 @@ static int make_enumerators(sc_job_t *job, sc_error_t *err) {
     if (!n->type->is_source)
       continue;
     job->enumerators[i] = sc_enumerator_create(n->parallelism);
-    const sc_metadata_operator_t *old = job->restore ? sc_metadata_find(job->restore, n->uid) : NULL;
+    const sc_metadata_operator_t *old = job->restore ? sc_metadata_find(job->restore, n->uid)
+                                                     : NULL;
     if (old && old->has_enumerator) {
       int rc = sc_enumerator_restore(job->enumerators[i], sc_buf_bytes(&old->enumerator), err);
       if (rc < 0)
@@ -89,18 +90,29 @@ static int make_enumerators(sc_job_t *job, sc_error_t *err) {
 
 static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
   const sc_job_options_t *o = &job->options;
-  *c = (sc_attempt_config_t){
-      .world = job->world, .log = job->log, .graph = job->graph, .job_id = job->id,
-      .job_dir = job->path ? job->path : "", .number = job->attempt_number, .n_slots = o->n_slots,
-      .host = o->host, .checkpointing = o->checkpoint.interval_ms > 0, .all_finished = job->all_finished,
-      .synchronous = o->synchronous,
-      .segment_size = o->segment_size, .exclusive_buffers = o->exclusive_buffers,
-      .floating_buffers = o->floating_buffers, .buffer_timeout_ms = o->buffer_timeout_ms,
-      .restore = job->plans, .restored_id = job->restore ? job->restore->id : 0,
-      .restored_dir = job->restore_dir, .post = post_report, .post_arg = job};
+  *c = (sc_attempt_config_t){.world = job->world,
+                             .log = job->log,
+                             .graph = job->graph,
+                             .job_id = job->id,
+                             .job_dir = job->path ? job->path : "",
+                             .number = job->attempt_number,
+                             .n_slots = o->n_slots,
+                             .host = o->host,
+                             .checkpointing = o->checkpoint.interval_ms > 0,
+                             .all_finished = job->all_finished,
+                             .synchronous = o->synchronous,
+                             .segment_size = o->segment_size,
+                             .exclusive_buffers = o->exclusive_buffers,
+                             .floating_buffers = o->floating_buffers,
+                             .buffer_timeout_ms = o->buffer_timeout_ms,
+                             .restore = job->plans,
+                             .restored_id = job->restore ? job->restore->id : 0,
+                             .restored_dir = job->restore_dir,
+                             .post = post_report,
+                             .post_arg = job};
 }
 
-static void begin_attempt(sc_job_t *job) {
+void sc__job_begin_attempt(sc_job_t *job) {
   sc_error_t err = SC_ERROR_INIT;
   job->n_ready = job->n_finished = 0;
   memset(job->ended, 0, job->graph->n_tasks * sizeof *job->ended);
@@ -119,7 +131,7 @@ static void begin_attempt(sc_job_t *job) {
   if (rc < 0)
     sc__job_fail(job, UINT32_MAX, &err);
   if (!job->attempt)
-    decide(job); /* otherwise its release does */
+    sc__job_decide(job, true); /* otherwise its release does */
   for (uint32_t i = 0; rc >= 0 && i < job->graph->n_nodes; i++)
     if (job->enumerators[i] && sc_enumerator_finding(job->enumerators[i]))
       sc_attempt_list_splits(job->attempt, i);
@@ -129,10 +141,12 @@ static void begin_attempt(sc_job_t *job) {
 /* Every task is ready: checkpoints may begin. */
 static void start_coordinating(sc_job_t *job) {
   const sc_graph_t *g = job->graph;
-  uint32_t **senders = sc_calloc(g->n_tasks, sizeof *senders), *n = sc_calloc(g->n_tasks, sizeof *n);
+  uint32_t **senders = sc_calloc(g->n_tasks, sizeof *senders),
+           *n = sc_calloc(g->n_tasks, sizeof *n);
   for (uint32_t i = 0; i < g->n_tasks; i++)
     n[i] = sc_graph_senders(g, i, &senders[i]);
-  sc_topology_t topology = {.n_tasks = g->n_tasks, .senders = (const uint32_t *const *)senders, .n_senders = n};
+  sc_topology_t topology = {
+      .n_tasks = g->n_tasks, .senders = (const uint32_t *const *)senders, .n_senders = n};
   job->coordinating = true;
   sc_coordinator_start(job->coordinator, sc__job_now(job), sc__job_mono(job), &topology);
   for (uint32_t i = 0; i < g->n_tasks; i++) {
@@ -148,14 +162,17 @@ static void start_coordinating(sc_job_t *job) {
 
 static void all_ready(sc_job_t *job) {
   if (job->failed_at_ms) {
-    sc__job_log(job, SC_LOG_WARN, job->restore ? job->restore->id : 0, NULL, "recovered in %" PRId64 " ms from %s",
-                sc__job_mono(job) - job->failed_at_ms, job->restore ? job->restore_dir : "the beginning");
+    sc__job_log(job, SC_LOG_WARN, job->restore ? job->restore->id : 0, NULL,
+                "recovered in %" PRId64 " ms from %s", sc__job_mono(job) - job->failed_at_ms,
+                job->restore ? job->restore_dir : "the beginning");
     job->failed_at_ms = 0;
   }
   sc_restart_running(job->restart, sc__job_mono(job));
   sc__view_state(job, SC_JOB_RUNNING);
   if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
     start_coordinating(job);
+  if (job->coordinating)
+    sc__view_ask_waiting(job);
 }
 
 /* A task of a job that was complete before asks to leave: nothing can wait for it. */
@@ -199,6 +216,9 @@ void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err) {
   sc_error_move(&job->failure, err);
   sc__view_error(job, &job->failure);
   job->failed_at_ms = sc__job_mono(job);
+  /* Before all were ready it was restoring: what it restored from may be what is wrong. */
+  job->suspect = job->restore && job->state == SC_JOB_STARTING &&
+                 (job->failure.code == SC_ECORRUPT || job->failure.code == SC_ENOTFOUND);
   stop_coordinating(job, SC_REASON_TASK_FAILED, task);
   cancel_attempt(job);
 }
@@ -209,37 +229,82 @@ static const char *failed_operator(const sc_job_t *job, const char *text) {
   return name && !strstr(text, name) ? name : NULL;
 }
 
+/* ---- the job ends ---- */
+
+/* All of them, as many as can be; the first failure is told. */
+static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
+  sc_job_scan_t *scan;
+  int rc = sc_job_scan(job->world->storage, job->path, SC_LOOK_METADATA, &scan, err);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 0; i < scan->n; i++) {
+    int one = sc_job_dir_delete(job->dir, scan->list[i].id, rc < 0 ? NULL : err);
+    rc = rc < 0 ? rc : one;
+  }
+  sc_job_scan_destroy(scan);
+  return rc;
+}
+
+static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
+  if (rc < 0)
+    sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s",
+                err->message);
+}
+
+/* Where the options keep nothing after such an end (reference 3.2). */
+static bool drops_checkpoints(const sc_job_t *job, sc_job_state_t end) {
+  sc_externalized_t keep = job->options.externalized;
+  return job->dir && (keep == SC_EXTERNALIZED_NONE ||
+                      (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && end == SC_JOB_CANCELED));
+}
+
 static void log_end_by_failure(sc_job_t *job) {
   uint64_t last = sc_coordinator_latest(job->coordinator);
   char *text = sc_error_format(&job->failure);
   char *dir = last && job->dir ? sc_job_dir_checkpoint(job->dir, last) : NULL;
   sc__job_log(job, SC_LOG_ERROR, 0, failed_operator(job, text), "failed: %s", text);
-  if (dir)
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
+  if (drops_checkpoints(job, SC_JOB_FAILED))
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "its checkpoints are deleted, as checkpoint.externalized asks for");
+  else if (dir)
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "last checkpoint: %s; continue with env:execute { from = \"latest\" }", dir);
+  else if (job->restore)
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "no checkpoint had completed since it began from %s; continue with "
+                "env:execute { from = \"%s\" }",
+                job->restore_dir, job->restore_dir);
   else
-    sc__job_log(job, SC_LOG_ERROR, 0, NULL, "no checkpoint had completed: start it again from the beginning");
+    sc__job_log(job, SC_LOG_ERROR, 0, NULL,
+                "no checkpoint had completed: start it again from the beginning");
   free(dir);
   free(text);
 }
-
-static void drop_all_checkpoints(sc_job_t *job);
 
 static void end_job(sc_job_t *job, sc_job_state_t state) {
   if (state == SC_JOB_FAILED)
     log_end_by_failure(job);
   else
     sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s", sc_job_state_name(state));
-  sc_externalized_t keep = job->options.externalized;
   job->state = state;
-  if (job->dir && (keep == SC_EXTERNALIZED_NONE ||
-                   (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && state == SC_JOB_CANCELED)))
-    drop_all_checkpoints(job);
+  if (drops_checkpoints(job, state))
+    sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
   job->gone = true; /* once the file work is done, see sc__job_gone */
 }
 
-/* Error in user code before the first completed checkpoint: a typo must not loop. */
+/* What comes from the script or what it was given, and would come again. */
+static bool is_mistake(int code) {
+  return code == SC_EUSER || code == SC_EKEY || code == SC_EVALUE || code == SC_EINVAL ||
+         code == SC_EUNSUPPORTED || code == SC_ELIMIT || code == SC_ENOTFOUND;
+}
+
+/* A mistake before the first completed checkpoint ends the job: a typo must not loop. Nor must
+ * what no attempt can get over: the checkpoint and what lies outside of it no longer fit. */
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
-  if (job->failure.code == SC_EUSER && sc_coordinator_latest(job->coordinator) == 0 && !job->restore)
+  if (job->failure.code == SC_ESTATE)
+    return false;
+  if (is_mistake(job->failure.code) && sc_coordinator_latest(job->coordinator) == 0 &&
+      !job->restore)
     return false;
   double uniform = (double)(sc_world_random(job->world) >> 11) * 0x1p-53;
   sc_restart_decision_t d = sc_restart_failed(job->restart, sc__job_mono(job), uniform);
@@ -247,97 +312,25 @@ static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
   return d.restart;
 }
 
-/* Nothing of the attempt runs, nothing decided is being written: what now? */
-static void decide(sc_job_t *job) {
+void sc__job_decide(sc_job_t *job, bool again) {
   int64_t delay = 0;
   if (job->canceling) {
     end_job(job, SC_JOB_CANCELED);
   } else if (!job->failure.code) {
     end_job(job, SC_JOB_FINISHED);
-  } else if (may_restart(job, &delay)) {
+  } else if (again && job->suspect) { /* no strategy helps against damage: look for it at once */
+    sc__view_state(job, SC_JOB_RESTARTING);
+    sc__job_reopen(job);
+  } else if (again && may_restart(job, &delay)) {
     char *text = sc_error_format(&job->failure);
-    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text), "failed, restarts in %" PRId64 " ms: %s", delay, text);
+    sc__job_log(job, SC_LOG_WARN, 0, failed_operator(job, text),
+                "failed, restarts in %" PRId64 " ms: %s", delay, text);
     free(text);
     job->restart_at_ms = sc__job_mono(job) + delay;
     sc__view_state(job, SC_JOB_RESTARTING);
   } else {
     end_job(job, SC_JOB_FAILED);
   }
-}
-
-/* ---- going back ---- */
-
-typedef struct reopen_arg { uint64_t id, attempt; sc_metadata_t *metadata; char *dir; } reopen_arg_t;
-
-static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
-  reopen_arg_t *r = arg;
-  int rc = job->dir ? sc_job_dir_next_attempt(job->dir, &r->attempt, err) : 0;
-  if (rc >= 0 && r->id) {
-    r->dir = sc_job_dir_checkpoint(job->dir, r->id);
-    rc = sc_metadata_read(job->world->storage, r->dir, &r->metadata, err);
-    if (rc >= 0)
-      rc = sc_metadata_verify(job->world->storage, r->dir, sc_job_dir_path(job->dir), r->metadata, false, err);
-  }
-  /* job->restore does not change while the job reopens. */
-  return rc < 0 ? rc : sc__job_prepare(job, r->metadata ? r->metadata : job->restore, err);
-}
-
-static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
-  reopen_arg_t *r = arg;
-  job->reopening = false;
-  job->attempt_number = r->attempt;
-  if (rc >= 0 && r->metadata) {
-    sc__job_drop_plans(job);
-    sc_metadata_destroy(job->restore);
-    free(job->restore_dir);
-    job->restore = r->metadata;
-    job->restore_dir = r->dir;
-    r->metadata = NULL;
-    r->dir = NULL;
-    rc = sc__job_plan(job, err);
-  }
-  if (rc >= 0 && !job->canceling) {
-    sc__view_rewind(job, job->restore ? job->restore->id : 0);
-    begin_attempt(job);
-  } else if (!job->canceling) { /* what it must go back to cannot be read: safe is to stop */
-    sc_error_move(&job->failure, err);
-    sc__view_error(job, &job->failure);
-    end_job(job, SC_JOB_FAILED);
-  }
-  sc_metadata_destroy(r->metadata);
-  free(r->dir);
-  free(r);
-}
-
-static void reopen(sc_job_t *job) {
-  job->restart_at_ms = 0;
-  job->reopening = true;
-  reopen_arg_t *r = sc_calloc(1, sizeof *r);
-  uint64_t latest = sc_coordinator_latest(job->coordinator);
-  /* What it began from stays the point to go back to until a checkpoint of its own completes. */
-  r->id = latest == job->restored_latest ? 0 : latest;
-  job->restored_latest = latest;
-  r->attempt = job->attempt_number + 1;
-  sc__job_file_work(job, run_reopen, done_reopen, r);
-}
-
-static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
-  sc_job_scan_t *scan;
-  int rc = sc_job_scan(job->world->storage, job->path, false, &scan, err);
-  for (uint32_t i = 0; rc >= 0 && i < scan->n; i++)
-    rc = sc_job_dir_delete(job->dir, scan->list[i].id, err);
-  if (rc >= 0)
-    sc_job_scan_destroy(scan);
-  return rc;
-}
-
-static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
-  if (rc < 0)
-    sc__job_log(job, SC_LOG_WARN, 0, NULL, "its checkpoints could not all be deleted: %s", err->message);
-}
-
-static void drop_all_checkpoints(sc_job_t *job) {
-  sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
 }
 
 /* ---- reports ---- */
@@ -386,7 +379,7 @@ static void released(sc_job_t *job) {
   job->attempt = NULL;
   job->interrupt_at_ms = 0;
   if (!sc_coordinator_writing(job->coordinator))
-    decide(job); /* else sc__job_step does, when it has been written */
+    sc__job_decide(job, true); /* else sc__job_step does, when it has been written */
 }
 
 static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
@@ -417,7 +410,8 @@ static void of_this_attempt(sc_job_t *job, sc_report_t *r) {
     case SC_REPORT_SUPERSEDED:
       sc__job_log(job, SC_LOG_WARN, r->id, job->attempt->tasks[r->task].name,
                   "given up: the barrier of checkpoint %" PRIu64 " came first", r->other);
-      sc_coordinator_decline(job->coordinator, now, mono, r->id, r->task, SC_REASON_SUPERSEDED, NULL);
+      sc_coordinator_decline(job->coordinator, now, mono, r->id, r->task, SC_REASON_SUPERSEDED,
+                             NULL);
       break;
     case SC_REPORT_SLOT_GONE: break;
     case SC_REPORT_RELEASED: released(job); break;
@@ -430,11 +424,6 @@ static void run_report(sc_mail_t *mail, void *owner) {
   if (job->attempt && job->attempt_number == r->attempt) {
     of_this_attempt(job, r);
     sc__job_actions(job);
-    if (job->attempt && job->n_finished == job->graph->n_tasks) {
-      stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
-      sc__job_actions(job);
-      cancel_attempt(job);
-    }
   }
   sc_report_free(r);
   sc_job_unref(job);
@@ -457,21 +446,33 @@ static void post_report(void *arg, sc_report_t *r) {
 
 /* ---- steps and mail ---- */
 
+/* Every task has left: the attempt is over. Looked at in each step, since the last task may be let
+ * go by whatever moves the coordinator: a report, file work that is done, a tick. */
+static void end_attempt_if_empty(sc_job_t *job) {
+  if (!job->attempt || job->n_finished < job->graph->n_tasks ||
+      atomic_load(&job->attempt->canceled))
+    return;
+  stop_coordinating(job, SC_REASON_STOPPED, UINT32_MAX);
+  sc__job_actions(job);
+  cancel_attempt(job);
+}
+
 int64_t sc__job_step(sc_job_t *job) {
   if (job->gone || !job->coordinator)
     return SC_STEP_ON_WAKE;
   int64_t mono = sc__job_mono(job), deadline = INT64_MAX;
   sc_coordinator_tick(job->coordinator, sc__job_now(job), mono);
   sc__job_actions(job);
+  end_attempt_if_empty(job);
   bool ending = job->failure.code || job->canceling || !job->coordinating;
-  if (!job->attempt && !job->reopening && !job->restart_at_ms && ending && job->state != SC_JOB_STARTING &&
-      !sc_coordinator_writing(job->coordinator))
-    decide(job);
+  if (!job->attempt && !job->reopening && !job->restart_at_ms && ending &&
+      job->state != SC_JOB_STARTING && !sc_coordinator_writing(job->coordinator))
+    sc__job_decide(job, true);
   if (job->gone)
     return SC_STEP_ON_WAKE;
   if (job->restart_at_ms) {
     if (mono >= job->restart_at_ms)
-      reopen(job);
+      sc__job_reopen(job);
     else
       deadline = job->restart_at_ms;
   }
@@ -479,6 +480,10 @@ int64_t sc__job_step(sc_job_t *job) {
   deadline = tick < deadline ? tick : deadline;
   deadline = late < deadline ? late : deadline;
   return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
+}
+
+bool sc__job_canceling(const sc_job_t *job) {
+  return job->canceling || job->gone;
 }
 
 bool sc__job_gone(const sc_job_t *job) {
@@ -536,7 +541,7 @@ static void run_start(sc_mail_t *mail, void *owner) {
   sc_job_t *job = ((job_mail_t *)mail)->job;
   sc_job_ref(job); /* the engine's */
   sc__engine_add(owner, job);
-  begin_attempt(job);
+  sc__job_begin_attempt(job);
   sc__job_actions(job);
   drop_job_mail(mail);
 }
@@ -564,7 +569,8 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   return job;
 }
 
-int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out, sc_error_t *err) {
+int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out,
+                 sc_error_t *err) {
   sc_job_t *job = new_job(e, graph, options);
   *out = NULL;
   int rc = sc_restart_create(&options->restart, &job->restart, err);

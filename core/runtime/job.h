@@ -9,8 +9,9 @@
  *   RESTARTING begins only when nothing of the old attempt runs any more and a decided checkpoint
  *   has been written (DESIGN section 6, "What is complete").
  *
- * Rooms: job_open (what sc_job_start does), job_actions (the coordinator's actions and file work, in
- * order, in the pool), job_view (what other threads see: one lock, an eventfd), job (the rest).
+ * Rooms: job_open (what sc_job_start does), job_back (what to go back to), job_actions (the
+ * coordinator's actions and file work, in order, in the pool), job_view (what other threads see:
+ * one lock, an eventfd), job (the rest).
  *
  * Threads: functions below that say "any" may be called by any thread; the others belong to the
  * coordinator's. Ownership: reference counted; the engine holds one until the job has ended, each
@@ -24,19 +25,30 @@
 #include "engine.h"
 #include "restart.h"
 
-typedef enum { SC_JOB_STARTING, SC_JOB_RUNNING, SC_JOB_RESTARTING, SC_JOB_CANCELING, SC_JOB_FINISHED,
-               SC_JOB_FAILED, SC_JOB_CANCELED } sc_job_state_t;
+typedef enum {
+  SC_JOB_STARTING,
+  SC_JOB_RUNNING,
+  SC_JOB_RESTARTING,
+  SC_JOB_CANCELING,
+  SC_JOB_FINISHED,
+  SC_JOB_FAILED,
+  SC_JOB_CANCELED
+} sc_job_state_t;
 const char *sc_job_state_name(sc_job_state_t s); /* "starting" "running" ... */
 static inline bool sc_job_state_ended(sc_job_state_t s) { return s >= SC_JOB_FINISHED; }
 
-typedef enum { SC_EXTERNALIZED_RETAIN, SC_EXTERNALIZED_DELETE_ON_CANCELLATION, SC_EXTERNALIZED_NONE } sc_externalized_t;
+typedef enum {
+  SC_EXTERNALIZED_RETAIN,
+  SC_EXTERNALIZED_DELETE_ON_CANCELLATION,
+  SC_EXTERNALIZED_NONE
+} sc_externalized_t;
 
 typedef struct sc_job_options {
   const char *id, *name;          /* id names the folder */
   const char *dir;                /* checkpoint directory, or NULL: no checkpoints */
   sc_coordinator_config_t checkpoint;
   sc_externalized_t externalized;
-  bool synchronous;               /* snapshots are written while the task waits (SPEC D2's switch) */
+  bool synchronous; /* snapshots are written while the task waits (SPEC D2's switch) */
   sc_restart_config_t restart;
   uint32_t n_slots;
   uint32_t segment_size, exclusive_buffers, floating_buffers;
@@ -55,7 +67,8 @@ typedef struct sc_job_options {
 /* Any thread but the coordinator's. Takes over the graph (finished) whatever happens. Everything
  * that can be known at once is checked here: SC_ELOCKED, SC_ECORRUPT, SC_EEXIST (a sink's folder
  * in use), SC_ESTATE (state that no operator takes) ... The result holds a reference. */
-int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out, sc_error_t *err);
+int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out,
+                 sc_error_t *err);
 void sc_job_ref(sc_job_t *job);     /* any */
 void sc_job_unref(sc_job_t *job);   /* any */
 
@@ -66,7 +79,7 @@ typedef struct sc_job_status {
   uint64_t restarts;
   uint64_t last_checkpoint;         /* newest completed, 0 if none */
   char *last_checkpoint_path;       /* malloc'ed, or NULL */
-  char *error;                      /* whole text of what ended (or last failed) it, malloc'ed, or NULL */
+  char *error; /* whole text of what ended (or last failed) it, malloc'ed, or NULL */
   int error_code;
   char *restored_path;              /* what it began from, malloc'ed, or NULL */
   bool was_complete;                /* "latest" was the last checkpoint of a finished run */
@@ -75,12 +88,13 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out);
 void sc_job_status_fini(sc_job_status_t *s);
 const char *sc_job_id(const sc_job_t *job);
 void sc_job_cancel(sc_job_t *job);  /* idempotent */
-/* Ask for a checkpoint: a ticket for sc_job_ticket. */
+/* Ask for a checkpoint, which is taken when the job runs: a ticket for sc_job_ticket. */
 uint64_t sc_job_checkpoint(sc_job_t *job);
-/* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given once. */
+/* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given
+ * once. */
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);
 void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
-void sc_job_metrics(sc_job_t *job, sc_buf_t *out);      /* sc_attempt_metrics; of the last attempt */
+void sc_job_metrics(sc_job_t *job, sc_buf_t *out); /* sc_attempt_metrics; of the last attempt */
 /* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
@@ -93,6 +107,7 @@ int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms);
 
 /* ---- coordinator's thread (engine.c) ---- */
 int64_t sc__job_step(sc_job_t *job);   /* due things; returns the next deadline, monotonic ns */
+bool sc__job_canceling(const sc_job_t *job);
 bool sc__job_gone(const sc_job_t *job);/* ended, and nothing of it runs */
 const char *sc__job_what_runs(sc_job_t *job); /* for a shutdown that hangs */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 /* ---- file work ---- */
@@ -87,7 +88,8 @@ static int run_prepare(sc_job_t *job, void *arg, sc_error_t *err) {
 static void done_prepare(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   uint64_t id = ((id_arg_t *)arg)->id;
   if (rc < 0)
-    sc__job_log(job, SC_LOG_WARN, id, NULL, "cannot make the checkpoint's folder: %s", err->message);
+    sc__job_log(job, SC_LOG_WARN, id, NULL, "cannot make the checkpoint's folder: %s",
+                err->message);
   sc_coordinator_prepared(job->coordinator, sc__job_now(job), sc__job_mono(job), id, rc >= 0);
   free(arg);
 }
@@ -175,11 +177,11 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
                          uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
-  out->state.uid = sc_strdup(s->uid);
   out->state.watermark = s->watermark;
   out->state.forwarded = s->forwarded;
   out->state.idle = s->idle;
-  for (uint32_t i = 0; i < s->n_handles; i++) {
+  bool dropped = SC_PLANTED(FINISHED_DROPPED) && snap->checkpoint != id;
+  for (uint32_t i = 0; i < s->n_handles && !dropped; i++) {
     sc_handle_t *h = sc_operator_snapshot_add(&out->state, s->handles[i].kind);
     sc_handle_fini(h);
     sc_handle_copy(h, &s->handles[i]);
@@ -201,31 +203,54 @@ static sc_metadata_t *build_metadata(sc_job_t *job, const sc_action_t *act) {
   m->attempt = job->attempt_number;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const sc_node_t *n = &g->nodes[i];
-    sc_metadata_operator_t *op = sc_metadata_add_operator(m, n->uid, n->name, n->parallelism, n->max_parallelism);
+    sc_metadata_operator_t *op = sc_metadata_add_operator(m, n->uid, n->name, n->parallelism,
+                                                          n->max_parallelism);
     if (cut && cut->enumerators[i].len) {
       op->has_enumerator = true;
       op->enumerator = cut->enumerators[i];
       cut->enumerators[i] = (sc_buf_t)SC_BUF_INIT;
     }
     for (uint32_t s = 0; s < n->parallelism; s++)
-      fill_subtask(act->id, &op->subtasks[s], act->snapshots[g->chains[n->chain].first_task + s], n->position);
+      fill_subtask(act->id, &op->subtasks[s], act->snapshots[g->chains[n->chain].first_task + s],
+                   n->position);
   }
   add_edges(g, m);
   free_cut(job, cut);
   return m;
 }
 
-typedef struct write_arg { uint64_t id; sc_metadata_t *metadata; char *dir; uint64_t bytes; int64_t began_ns; } write_arg_t;
+typedef struct write_arg {
+  uint64_t id;
+  int64_t timestamp_ms;
+  sc_metadata_t *metadata;
+  char *dir;
+} write_arg_t;
 
 static int run_write(sc_job_t *job, void *arg, sc_error_t *err) {
   write_arg_t *w = arg;
   return sc_metadata_write(job->world->storage, w->dir, w->metadata, err);
 }
 
+/* It is there, and users see it. */
+static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
+  char *dir = sc_job_dir_checkpoint(job->dir, id);
+  int64_t now = sc__job_now(job);
+  job->last_good_ms = sc__job_mono(job);
+  sc__view_lock(job);
+  sc_statistics_completed(job->view.statistics, id, now, dir);
+  sc__view_unlock(job);
+  sc__view_checkpoint(job, id, true, dir);
+  sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms", now - timestamp_ms);
+  free(dir);
+}
+
 static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   write_arg_t *w = arg;
   if (rc < 0)
-    sc__job_log(job, SC_LOG_WARN, w->id, NULL, "its _metadata could not be written: %s", err->message);
+    sc__job_log(job, SC_LOG_WARN, w->id, NULL, "its _metadata could not be written: %s",
+                err->message);
+  else if (!job->coordinating) /* decided before the attempt ended: no task is there to be told */
+    show_complete(job, w->id, w->timestamp_ms);
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
   sc_metadata_destroy(w->metadata);
   free(w->dir);
@@ -235,6 +260,7 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
 static void write_metadata(sc_job_t *job, const sc_action_t *act) {
   write_arg_t *w = sc_calloc(1, sizeof *w);
   w->id = act->id;
+  w->timestamp_ms = act->timestamp_ms;
   w->metadata = build_metadata(job, act);
   w->dir = sc_job_dir_checkpoint(job->dir, act->id);
   sc__job_file_work(job, run_write, done_write, w);
@@ -258,38 +284,32 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_lock(job);
   sc_statistics_triggered(job->view.statistics, act->id, act->timestamp_ms, act->request != 0);
   sc__view_unlock(job);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u sources)", act->n_tasks);
+  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
+              act->n_tasks == 1 ? "" : "s");
   for (uint32_t i = 0; i < act->n_tasks && job->attempt; i++)
     sc_attempt_trigger(job->attempt, act->tasks[i], act->id, act->timestamp_ms);
 }
 
 static void complete(sc_job_t *job, const sc_action_t *act) {
-  char *dir = sc_job_dir_checkpoint(job->dir, act->id);
-  int64_t now = sc__job_now(job);
-  job->last_good_ms = sc__job_mono(job);
-  sc__view_lock(job);
-  sc_statistics_completed(job->view.statistics, act->id, now, dir);
-  sc__view_unlock(job);
-  sc__view_checkpoint(job, act->id, true, dir);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "completed in %" PRId64 " ms", now - act->timestamp_ms);
+  show_complete(job, act->id, act->timestamp_ms);
   for (uint32_t i = 0; i < job->graph->n_tasks && job->attempt; i++)
     if (!job->finished[i])
       sc_attempt_complete(job->attempt, i, act->id);
-  free(dir);
 }
 
 static void aborted(sc_job_t *job, const sc_action_t *act) {
   free_cut(job, take_cut(job, act->id));
   const char *who = task_name(job, act->task), *text = act->text ? act->text : "";
-  char *reason = sc_format("%s%s%s%s%s", sc_reason_text(act->reason), who ? ", task " : "", who ? who : "",
-                           *text ? ": " : "", text);
+  char *reason = sc_format("%s%s%s%s%s", sc_reason_text(act->reason), who ? ", task " : "",
+                           who ? who : "", *text ? ": " : "", text);
   sc__view_lock(job);
   sc_statistics_failed(job->view.statistics, act->id, sc__job_now(job), reason);
   sc__view_unlock(job);
   sc__view_checkpoint(job, act->id, false, reason);
   bool ours = act->reason == SC_REASON_STOPPED || act->reason == SC_REASON_SUBSUMED;
-  char *age = job->last_good_ms ? sc_format("%.1f s ago", (double)(sc__job_mono(job) - job->last_good_ms) / 1000)
-                                : sc_strdup("none yet");
+  char *age = job->last_good_ms
+                  ? sc_format("%.1f s ago", (double)(sc__job_mono(job) - job->last_good_ms) / 1000)
+                  : sc_strdup("none yet");
   sc__job_log(job, ours ? SC_LOG_INFO : SC_LOG_WARN, act->id, NULL,
               "aborted: %s (%" PRIu64 " failed in a row; last good checkpoint: %s)", reason,
               sc_coordinator_failures(job->coordinator), age);
@@ -301,13 +321,27 @@ static void aborted(sc_job_t *job, const sc_action_t *act) {
   sc__job_file_work(job, run_delete, done_abort_delete, new_id(job, act->id));
 }
 
+static int code_of(sc_reason_t reason) {
+  switch (reason) {
+    case SC_REASON_EXPIRED: return SC_ETIMEOUT;
+    case SC_REASON_DECLINED:
+    case SC_REASON_ASYNC_FAILED:
+    case SC_REASON_TASK_CLOSING:
+    case SC_REASON_NOT_RUNNING: return SC_EDECLINED;
+    case SC_REASON_IO:
+    case SC_REASON_FINALIZE: return SC_EIO;
+    case SC_REASON_TOO_MANY_REQUESTS: return SC_ELIMIT;
+    default: return SC_ESTALE;
+  }
+}
+
 static void answer(sc_job_t *job, const sc_action_t *act) {
   sc_error_t err = SC_ERROR_INIT;
   if (act->reason != SC_REASON_NONE) {
     const char *who = task_name(job, act->task);
-    sc_fail(&err, act->reason == SC_REASON_EXPIRED ? SC_ETIMEOUT : act->reason == SC_REASON_DECLINED ? SC_EDECLINED : SC_ESTALE,
-            "checkpoint %" PRIu64 " was not taken: %s%s%s%s%s", act->id, sc_reason_text(act->reason),
-            who ? ", task " : "", who ? who : "", act->text ? ": " : "", act->text ? act->text : "");
+    sc_fail(&err, code_of(act->reason), "checkpoint %" PRIu64 " was not taken: %s%s%s%s%s", act->id,
+            sc_reason_text(act->reason), who ? ", task " : "", who ? who : "",
+            act->text ? ": " : "", act->text ? act->text : "");
   }
   sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
   sc_error_clear(&err);
@@ -336,18 +370,24 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
       else
         sc_coordinator_reserved(job->coordinator, act->id, true); /* nothing is ever written */
       break;
-    case SC_ACT_PREPARE: sc__job_file_work(job, run_prepare, done_prepare, new_id(job, act->id)); break;
+    case SC_ACT_PREPARE:
+      sc__job_file_work(job, run_prepare, done_prepare, new_id(job, act->id));
+      break;
     case SC_ACT_TRIGGER: trigger(job, act); break;
     case SC_ACT_WRITE: write_metadata(job, act); break;
     case SC_ACT_COMPLETE: complete(job, act); break;
     case SC_ACT_ABORT: aborted(job, act); break;
-    case SC_ACT_DELETE: sc__job_file_work(job, run_delete, done_delete, new_id(job, act->id)); break;
+    case SC_ACT_DELETE:
+      sc__job_file_work(job, run_delete, done_delete, new_id(job, act->id));
+      break;
     case SC_ACT_DISCARD: discard(job, act); break;
     case SC_ACT_FINISHED: task_finished(job, act->task); break;
     case SC_ACT_ANSWER: answer(job, act); break;
     case SC_ACT_FAIL_JOB: {
       sc_error_t err = SC_ERROR_INIT;
-      sc_fail(&err, SC_EFAILED, "more checkpoints failed in a row than tolerable_failures (%" PRId64 ") allows; the last one: %s",
+      sc_fail(&err, SC_EFAILED,
+              "more checkpoints failed in a row than tolerable_failures (%" PRId64
+              ") allows; the last one: %s",
               job->options.checkpoint.tolerable_failures, sc_reason_text(act->reason));
       sc__job_fail(job, UINT32_MAX, &err);
       sc_error_clear(&err);

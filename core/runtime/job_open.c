@@ -1,7 +1,7 @@
 /*
  * job_open: what sc_job_start does on the caller's thread, so that whatever can be known at once is
- * said at once: the folder is locked and scanned, what to restore is chosen and fitted to the graph,
- * sinks look at their folders, orphans are swept, numbers are reserved.
+ * said at once: the folder is locked and scanned, what to restore is chosen and fitted to the
+ * graph, sinks look at their folders, orphans are swept, numbers are reserved.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,94 +41,6 @@ static int open_dir(sc_job_t *job, sc_error_t *err) {
   if (rc >= 0)
     job->path = sc_strdup(sc_job_dir_path(job->dir));
   return rc;
-}
-
-/* ---- what to restore ---- */
-
-static int highest_committed(sc_job_t *job, uint64_t *highest, sc_error_t *err) {
-  *highest = SC_COMMITTED_NOTHING;
-  for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
-    const sc_node_t *n = &job->graph->nodes[i];
-    if (!n->type->highest_committed)
-      continue;
-    int64_t id = n->type->highest_committed(n->data, sc_buf_bytes(&n->options), job->id, n->uid, job->world->storage, err);
-    if (id < 0)
-      return (int)id;
-    if ((uint64_t)id > *highest)
-      *highest = (uint64_t)id;
-  }
-  return 0;
-}
-
-static void log_scan(sc_job_t *job, const sc_job_scan_t *scan) {
-  for (uint32_t i = 0; i < scan->n; i++)
-    if (scan->list[i].state == SC_FOUND_DAMAGED)
-      sc__job_log(job, SC_LOG_WARN, scan->list[i].id, NULL, "is damaged: %s",
-                  scan->list[i].error.message ? scan->list[i].error.message : "unreadable");
-}
-
-static void adopt(sc_job_t *job, sc_found_t *found) {
-  job->restore = found->metadata;
-  found->metadata = NULL;
-  job->restore_dir = sc_job_dir_checkpoint(job->dir, found->id);
-}
-
-/* `latest` continues as the owner of what is there: all valid ones count for `retain`. */
-static int choose_latest(sc_job_t *job, sc_error_t *err) {
-  if (!job->dir)
-    return sc_fail(err, SC_EINVAL, "from = \"latest\" needs checkpoint.dir: without it there is nothing to begin from");
-  sc_job_scan_t *scan;
-  uint64_t highest;
-  const sc_found_t *found = NULL;
-  int rc = sc_job_scan(job->world->storage, job->path, true, &scan, err);
-  if (rc < 0)
-    return rc;
-  log_scan(job, scan);
-  rc = highest_committed(job, &highest, err);
-  if (rc >= 0)
-    rc = sc_job_scan_choose(scan, job->options.fallback_older, highest, &found, err);
-  if (rc > 0) {
-    for (uint32_t i = 0; i < scan->n; i++)
-      if (scan->list[i].state == SC_FOUND_VALID && scan->list[i].id <= found->id)
-        sc_coordinator_add_completed(job->coordinator, scan->list[i].id);
-    bool older = found != &scan->list[scan->n - 1] && scan->list[scan->n - 1].state == SC_FOUND_DAMAGED;
-    adopt(job, &scan->list[found - scan->list]);
-    if (older)
-      sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL, "is taken instead of the damaged newer one%s",
-                  highest > job->restore->id ? "; what was committed after it will be emitted again" : "");
-  }
-  sc_job_scan_destroy(scan);
-  return rc < 0 ? rc : 0;
-}
-
-static int choose_path(sc_job_t *job, const char *path, sc_error_t *err) {
-  sc_storage_t *s = job->world->storage;
-  int rc = sc_metadata_read(s, path, &job->restore, err);
-  if (rc < 0)
-    return rc;
-  size_t n = strlen(path);
-  while (n > 1 && path[n - 1] == '/')
-    n--;
-  size_t tail = strlen(SC_METADATA_NAME);
-  if (n > tail && strncmp(path + n - tail, SC_METADATA_NAME, tail) == 0 && path[n - tail - 1] == '/')
-    n -= tail + 1;
-  job->restore_dir = sc_strndup(path, n);
-  char *parent = sc_path_join(job->restore_dir, "..");
-  rc = sc_metadata_verify(s, job->restore_dir, parent, job->restore, false, err);
-  free(parent);
-  return rc;
-}
-
-static int choose(sc_job_t *job, sc_error_t *err) {
-  const char *from = job->options.from;
-  if (!from)
-    return 0;
-  int rc = strcmp(from, "latest") == 0 ? choose_latest(job, err) : choose_path(job, from, err);
-  if (rc < 0 || !job->restore)
-    return rc;
-  sc__job_log(job, SC_LOG_INFO, job->restore->id, NULL, "restoring from %s (attempt %" PRIu64 " of job %s)",
-              job->restore_dir, job->restore->attempt, job->restore->job_id);
-  return 0;
 }
 
 /* ---- fitting it to the graph ---- */
@@ -172,12 +84,15 @@ static int check_uids(sc_job_t *job, sc_error_t *err) {
     sc_buf_t uids = SC_BUF_INIT;
     list_uids(job, &uids);
     if (job->options.allow_non_restored_state) {
-      sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL, "the state of operator \"%s\" is left behind", op->uid);
+      sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL,
+                  "the state of operator \"%s\" is left behind", op->uid);
       sc_buf_free(&uids);
       continue;
     }
-    sc_fail(err, SC_ESTATE, "%s holds state of operator \"%s\", which the job does not have (%.*s); "
-            "allow_non_restored_state = true leaves it behind", job->restore_dir, op->uid, (int)uids.len, (char *)uids.data);
+    sc_fail(err, SC_ESTATE,
+            "%s holds state of operator \"%s\", which the job does not have (%.*s); "
+            "allow_non_restored_state = true leaves it behind",
+            job->restore_dir, op->uid, (int)uids.len, (char *)uids.data);
     sc_buf_free(&uids);
     return SC_ESTATE;
   }
@@ -244,10 +159,13 @@ static void name_weak_connectors(sc_job_t *job) {
     return;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (n->type->is_source && !(n->type->replayable && sc_value_field_bool(sc_buf_bytes(&n->options), "replayable", true)))
-      sc__job_log(job, SC_LOG_WARN, 0, n->name, "cannot be read again: after a failure records of it are lost");
+    if (n->type->is_source && !(n->type->replayable &&
+                                sc_value_field_bool(sc_buf_bytes(&n->options), "replayable", true)))
+      sc__job_log(job, SC_LOG_WARN, 0, n->name,
+                  "cannot be read again: after a failure records of it are lost");
     if (!n->type->is_source && !n->type->exactly_once)
-      sc__job_log(job, SC_LOG_WARN, 0, n->name, "writes at once: after a failure some of its output comes twice");
+      sc__job_log(job, SC_LOG_WARN, 0, n->name,
+                  "writes at once: after a failure some of its output comes twice");
   }
 }
 
@@ -263,8 +181,10 @@ static void show_restored(sc_job_t *job) {
   }
   sc__view_unlock(job);
   if (job->all_finished)
-    sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL,
-                "the job is complete: nothing is left to do. To run it anew, start without from = \"latest\"");
+    sc__job_log(
+        job, SC_LOG_WARN, job->restore->id, NULL,
+        "the job is complete: nothing is left to do. To run it anew, start without "
+                "from = \"latest\"");
 }
 
 int sc__job_open(sc_job_t *job, sc_error_t *err) {
@@ -273,7 +193,7 @@ int sc__job_open(sc_job_t *job, sc_error_t *err) {
   if (rc >= 0)
     rc = open_log(job, err);
   if (rc >= 0)
-    rc = choose(job, err);
+    rc = sc__job_choose(job, err);
   if (rc >= 0)
     rc = sc__job_plan(job, err);
   if (rc >= 0)

@@ -21,7 +21,12 @@ typedef struct sc_rows {      /* of one collect at one subtask, for one checkpoi
   sc_buf_t bytes;             /* msgpack array */
 } sc_rows_t;
 
-typedef struct sc_answer { struct sc_answer *next; uint64_t ticket, request, id; bool done; sc_error_t error; } sc_answer_t;
+typedef struct sc_answer {
+  struct sc_answer *next;
+  uint64_t ticket, request, id;
+  bool done, waits;
+  sc_error_t error;
+} sc_answer_t;
 
 typedef struct sc_view {      /* what other threads see; under lock */
   pthread_mutex_t lock;
@@ -78,6 +83,7 @@ struct sc_job {
   sc_error_t failure;         /* what ended the attempt */
   int64_t restart_at_ms;      /* monotonic; 0: not waiting */
   int64_t failed_at_ms;       /* monotonic: for the recovery's log line */
+  bool suspect;               /* restoring failed as if what it restored from was damaged */
   bool reopening;
   bool gone;
   int64_t last_good_ms;       /* monotonic: when the last checkpoint completed; 0 */
@@ -99,6 +105,7 @@ void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *
 void sc__view_rewind(sc_job_t *job, uint64_t id); /* rows newer than what is gone back to */
 void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
 void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request);
+void sc__view_ask_waiting(sc_job_t *job); /* the job runs: ask what was asked before it did */
 
 /* job_open.c */
 int sc__job_open(sc_job_t *job, sc_error_t *err);
@@ -109,6 +116,11 @@ void sc__job_drop_plans(sc_job_t *job);
  * that is no part of `restore`). Blocks. */
 int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err);
 
+/* job_back.c */
+/* options.from -> job->restore, restore_dir; NULL where it begins anew. Blocks. */
+int sc__job_choose(sc_job_t *job, sc_error_t *err);
+void sc__job_reopen(sc_job_t *job); /* after a failure: what to go back to, and the next attempt */
+
 /* job_actions.c */
 void sc__job_actions(sc_job_t *job);   /* carry out what the coordinator wants now */
 /* Run in the pool, after all earlier file work of this job; then `done` on the coordinator's
@@ -118,9 +130,15 @@ void sc__job_file_work(sc_job_t *job, int (*run)(sc_job_t *job, void *arg, sc_er
 void sc__job_drop_cuts(sc_job_t *job);
 
 /* job.c */
+void sc__job_begin_attempt(sc_job_t *job);
+/* Nothing of the attempt runs, nothing decided is being written: what now? Without `again`, a
+ * failure ends the job. */
+void sc__job_decide(sc_job_t *job, bool again);
 void sc__job_fail(sc_job_t *job, uint32_t task, sc_error_t *err); /* ends the attempt */
 static inline int64_t sc__job_now(const sc_job_t *job) { return sc_world_now_ms(job->world); }
-static inline int64_t sc__job_mono(const sc_job_t *job) { return sc_world_mono_ns(job->world) / 1000000; }
+static inline int64_t sc__job_mono(const sc_job_t *job) {
+  return sc_world_mono_ns(job->world) / 1000000;
+}
 void sc__job_log(sc_job_t *job, sc_log_level_t level, uint64_t checkpoint, const char *task,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 

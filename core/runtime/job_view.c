@@ -99,8 +99,9 @@ void sc__view_state(sc_job_t *job, sc_job_state_t state) {
   sc__view_lock(job);
   v->state = state;
   v->restarts = sc_restart_count(job->restart);
-  begin_event(v, sc_job_state_name(state), v->error ? 1 : 0);
-  if (v->error) {
+  bool failed = v->error && (state == SC_JOB_RESTARTING || state == SC_JOB_FAILED);
+  begin_event(v, sc_job_state_name(state), failed);
+  if (failed) {
     sc_pack_cstr(&v->events, "error");
     sc_pack_cstr(&v->events, v->error);
   }
@@ -222,20 +223,61 @@ static void drop_ask(sc_mail_t *mail) {
   free(mail);
 }
 
+static void request(sc_job_t *job, uint64_t ticket) {
+  sc__view_asked(job, ticket,
+                 sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+}
+
+void sc__view_ask_waiting(sc_job_t *job) {
+  for (;;) {
+    sc__view_lock(job);
+    sc_answer_t *a = job->view.answers;
+    while (a && !a->waits)
+      a = a->next;
+    uint64_t ticket = a ? a->ticket : 0;
+    if (a)
+      a->waits = false;
+    sc__view_unlock(job);
+    if (!ticket)
+      return;
+    request(job, ticket);
+  }
+}
+
+/* Before it runs, and between two attempts, a job will take one as soon as it can; where it ends
+ * instead, sc_job_ticket says so. */
+static bool may_wait(const sc_job_t *job) {
+  return job->dir && !job->coordinating && !job->all_finished && !job->canceling &&
+         !sc_job_state_ended(job->state);
+}
+
+static void wait_to_ask(sc_job_t *job, uint64_t ticket) {
+  sc__view_lock(job);
+  sc_answer_t *a = find_answer(&job->view, ticket, 0);
+  if (a)
+    a->waits = true;
+  sc__view_unlock(job);
+}
+
 static void run_ask(sc_mail_t *mail, void *owner) {
   ask_mail_t *m = (ask_mail_t *)mail;
   sc_job_t *job = m->job;
-  if (!job->coordinator || !job->coordinating || !job->dir || job->all_finished) {
+  if (may_wait(job)) {
+    wait_to_ask(job, m->ticket);
+  } else if (!job->coordinating || !job->path || job->all_finished) {
     sc_error_t err = SC_ERROR_INIT;
-    if (!job->dir)
+    if (!job->path)
       sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
+    else if (job->gone || sc_job_state_ended(job->state))
+      sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
     else
-      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s", sc_job_state_name(job->state));
+      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s",
+              sc_job_state_name(job->state));
     sc__view_asked(job, m->ticket, UINT64_MAX);
     sc__view_answer(job, UINT64_MAX, 0, &err);
     sc_error_clear(&err);
   } else {
-    sc__view_asked(job, m->ticket, sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+    request(job, m->ticket);
     sc__job_actions(job);
   }
   drop_ask(mail);
@@ -287,9 +329,13 @@ int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err)
 void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
   sc_view_t *v = &job->view;
   sc__view_lock(job);
-  *out = (sc_job_status_t){.state = v->state, .attempt = v->attempt, .restarts = v->restarts,
-                           .last_checkpoint = v->last_checkpoint, .error = sc_strdup(v->error),
-                           .error_code = v->error_code, .restored_path = sc_strdup(v->restored_path),
+  *out = (sc_job_status_t){.state = v->state,
+                           .attempt = v->attempt,
+                           .restarts = v->restarts,
+                           .last_checkpoint = v->last_checkpoint,
+                           .error = sc_strdup(v->error),
+                           .error_code = v->error_code,
+                           .restored_path = sc_strdup(v->restored_path),
                            .was_complete = v->was_complete};
   if (v->last_checkpoint && job->path)
     out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);

@@ -6,7 +6,8 @@
  * to the exchanges before it steps again. So nothing nests, and a long emission can be suspended.
  *
  *   IDLE --begin / begin_timer / begin_watermark / begin_finish--> BUSY
- *   BUSY --step: EMIT (an item in *out)--> BUSY | BLOCKED (an exchange is full)--> BUSY | DONE--> IDLE
+ *   BUSY --step: EMIT (an item in *out)--> BUSY | BLOCKED (an exchange is full)--> BUSY
+ *        | DONE--> IDLE
  *   sources are not begun by items: poll instead of step.
  *
  * An item's value is bytes (msgpack) or an opaque value of the emitter with `encode` and `field`:
@@ -61,7 +62,8 @@ typedef struct sc_operator_ops {
   int (*open)(sc_operator_t *op, sc_error_t *err);                       /* may be NULL */
   int (*begin)(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err);
   int (*begin_timer)(sc_operator_t *op, const sc_timer_t *timer, sc_error_t *err);
-  /* A new watermark, after its timers have fired and before it is forwarded. NULL: nothing to do. */
+  /* A new watermark, after its timers have fired and before it is forwarded. NULL: nothing to
+   * do. */
   int (*begin_watermark)(sc_operator_t *op, int64_t watermark, sc_error_t *err);
   /* End of input; may emit a last time. NULL: nothing to do. */
   int (*begin_finish)(sc_operator_t *op, sc_error_t *err);
@@ -80,7 +82,8 @@ typedef struct sc_operator_ops {
   bool (*mid_record)(sc_operator_t *op);
   int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
   void (*no_more_splits)(sc_operator_t *op);
-  /* It has splits that it has not ended: an ask_split is for one more (enumerator.h). NULL: never. */
+  /* It has splits that it has not ended: an ask_split is for one more (enumerator.h). NULL:
+   * never. */
   bool (*holds_splits)(sc_operator_t *op);
 
   /* Operator list state, msgpack as in SC_HANDLE_LIST; before open, only when there is some. */
@@ -91,7 +94,8 @@ typedef struct sc_operator_ops {
    * come late. May be NULL. */
   int (*complete)(sc_operator_t *op, uint64_t id, sc_error_t *err);
   void (*aborted)(sc_operator_t *op, uint64_t id);                       /* may be NULL */
-  /* True while something it started (a commit) is not done: the task does not leave. May be NULL. */
+  /* True while something it started (a commit) is not done: the task does not leave. May be
+   * NULL. */
   bool (*busy)(sc_operator_t *op);
   void (*destroy)(sc_operator_t *op);
 } sc_operator_ops_t;
@@ -135,13 +139,14 @@ typedef struct sc_op_services {
   /* Encode the item into the exchanges of its output at once. 0, or 1: written, but an output is
    * full now: return BLOCKED from step as soon as possible. Negative on error. */
   int (*write)(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err);
-  /* Sources: ask the enumerator for a split (idempotent until answered): when there is none left, and
-   * when all that it has wait. */
+  /* Sources: ask the enumerator for a split (idempotent until answered): when there is none
+   * left, and when all that it has wait. */
   void (*ask_split)(sc_op_context_t *c);
   /* Run `run` in the pool, then `done` on the slot's thread (rc is run's result). Where the attempt
    * has died meanwhile, `dropped` (any thread) is called instead of done. Either frees arg. */
   void (*submit)(sc_op_context_t *c, int (*run)(void *arg, sc_error_t *err),
-                 void (*done)(void *arg, int rc, sc_error_t *err), void (*dropped)(void *arg), void *arg);
+                 void (*done)(void *arg, int rc, sc_error_t *err), void (*dropped)(void *arg),
+                 void *arg);
   /* From `done`: fail the task. Takes over err's content. */
   void (*fail)(sc_op_context_t *c, sc_error_t *err);
   /* Wake the task's slot (something changed for poll or busy). Any thread. */
@@ -153,9 +158,15 @@ typedef struct sc_op_services {
   void (*count)(sc_op_context_t *c, const char *metric, int64_t by);
 } sc_op_services_t;
 
-static inline bool sc_op_chained(const sc_op_context_t *c, uint16_t o) { return c->services->chained(c, o); }
-static inline int sc_op_write(sc_op_context_t *c, const sc_item_t *i, sc_error_t *e) { return c->services->write(c, i, e); }
-static inline void sc_op_count(sc_op_context_t *c, const char *m, int64_t by) { c->services->count(c, m, by); }
+static inline bool sc_op_chained(const sc_op_context_t *c, uint16_t o) {
+  return c->services->chained(c, o);
+}
+static inline int sc_op_write(sc_op_context_t *c, const sc_item_t *i, sc_error_t *e) {
+  return c->services->write(c, i, e);
+}
+static inline void sc_op_count(sc_op_context_t *c, const char *m, int64_t by) {
+  c->services->count(c, m, by);
+}
 
 /* ---- types of operators ---- */
 
@@ -167,10 +178,12 @@ typedef struct sc_operator_type {
   bool exactly_once;      /* sinks (no outputs): false is named at start. true for all others */
   /* Make one subtask's operator from the options (msgpack map, borrowed for the job's life).
    * `data` is the factory's (binding). `context` is complete but for the current key. */
-  int (*create)(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out, sc_error_t *err);
+  int (*create)(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out,
+                sc_error_t *err);
   /* Sources: the splits, a msgpack array appended to out. Native ones run in the pool (host NULL)
    * where in_pool is true, else in slot 0. */
-  int (*list_splits)(void *data, sc_bytes_t options, uint32_t parallelism, void *host, sc_buf_t *out, sc_error_t *err);
+  int (*list_splits)(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
+                     sc_buf_t *out, sc_error_t *err);
   bool in_pool;
   /* Called once on the coordinator's thread before anything runs (sinks refuse a used folder here).
    * fresh: no checkpoint to restore from. May be NULL. Blocks: runs in the pool. */

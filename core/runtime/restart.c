@@ -46,18 +46,25 @@ int sc_restart_config(const char *name, sc_restart_config_t *out, sc_error_t *er
 static int check(const sc_restart_config_t *c, sc_error_t *err) {
   bool delays = c->kind == SC_RESTART_FIXED_DELAY || c->kind == SC_RESTART_FAILURE_RATE;
   if (delays && c->delay_ms < 0)
-    return sc_fail(err, SC_EINVAL, "the restart delay is %" PRId64 " ms; it must not be negative", c->delay_ms);
+    return sc_fail(err, SC_EINVAL, "the restart delay is %" PRId64 " ms; it must not be negative",
+                   c->delay_ms);
   if (c->kind == SC_RESTART_FAILURE_RATE && (c->max_failures < 1 || c->interval_ms < 1))
-    return sc_fail(err, SC_EINVAL, "failure_rate needs at least 1 failure in at least 1 ms, not %" PRId64
-                   " in %" PRId64 " ms", c->max_failures, c->interval_ms);
+    return sc_fail(err, SC_EINVAL,
+                   "failure_rate needs at least 1 failure in at least 1 ms, not %" PRId64
+                   " in %" PRId64 " ms",
+                   c->max_failures, c->interval_ms);
   if (c->kind != SC_RESTART_EXPONENTIAL_DELAY)
     return 0;
   if (c->initial_backoff_ms < 1 || c->max_backoff_ms < c->initial_backoff_ms)
-    return sc_fail(err, SC_EINVAL, "exponential_delay needs 1 ms <= initial_backoff <= max_backoff, not %" PRId64
-                   " and %" PRId64 " ms", c->initial_backoff_ms, c->max_backoff_ms);
+    return sc_fail(err, SC_EINVAL,
+                   "exponential_delay needs 1 ms <= initial_backoff <= max_backoff, not %" PRId64
+                   " and %" PRId64 " ms",
+                   c->initial_backoff_ms, c->max_backoff_ms);
   if (!(c->multiplier > 1) || !(c->jitter >= 0 && c->jitter <= 1) || c->reset_threshold_ms < 1)
-    return sc_fail(err, SC_EINVAL, "exponential_delay needs a multiplier above 1 (%g), a jitter from 0 to 1 (%g) "
-                   "and a reset_threshold of at least 1 ms (%" PRId64 ")", c->multiplier, c->jitter, c->reset_threshold_ms);
+    return sc_fail(err, SC_EINVAL,
+                   "exponential_delay needs a multiplier above 1 (%g), a jitter from 0 to 1 (%g) "
+                   "and a reset_threshold of at least 1 ms (%" PRId64 ")",
+                   c->multiplier, c->jitter, c->reset_threshold_ms);
   return 0;
 }
 
@@ -94,8 +101,10 @@ static sc_restart_decision_t failure_rate(sc_restart_t *r, int64_t now_ms) {
   uint64_t size = (uint64_t)r->config.max_failures + 1;
   r->failures[r->n_failures++ % size] = now_ms;
   bool full = r->n_failures >= size;
-  int64_t oldest = r->failures[r->n_failures % size]; /* once full: the one max_failures before this */
-  return (sc_restart_decision_t){!full || now_ms - oldest > r->config.interval_ms, r->config.delay_ms};
+  int64_t oldest =
+      r->failures[r->n_failures % size]; /* once full: the one max_failures before this */
+  return (sc_restart_decision_t){!full || now_ms - oldest > r->config.interval_ms,
+                                 r->config.delay_ms};
 }
 
 /* initial * multiplier^step, moved by jitter, then capped. */

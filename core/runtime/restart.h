@@ -4,14 +4,14 @@
  *   none               never
  *   fixed_delay        so many restarts in the job's life, each after the same delay
  *   failure_rate       unless more than max_failures came within interval
- *   exponential_delay  the delay grows by a factor up to a maximum, with jitter; back to the first one
- *                      after a long healthy run
+ *   exponential_delay  the delay grows by a factor up to a maximum, with jitter; back to the first
+ *                      one after a long healthy run
  *
- * Rules and sequences are the reference's (Apache Flink's restart back-off strategies, section 19.1),
- * but for two things. The delay is computed in reals and cut to whole milliseconds once (cutting at
- * every step would let the sequence drift). And only time in which the job really ran counts as
- * healthy: time spent waiting and restoring does not bring the first delay back (scenario 281), so the
- * job says when it runs (sc_restart_running).
+ * Rules and sequences are the reference's (Apache Flink's restart back-off strategies, section
+ * 19.1), but for two things. The delay is computed in reals and cut to whole milliseconds once
+ * (cutting at every step would let the sequence drift). And only time in which the job really ran
+ * counts as healthy: time spent waiting and restoring does not bring the first delay back (scenario
+ * 281), so the job says when it runs (sc_restart_running).
  *
  * Pure: time and chance are arguments. Threads: one (the coordinator's). Ownership: create/destroy.
  */
@@ -34,8 +34,8 @@ typedef enum {
 
 typedef struct sc_restart_config {
   sc_restart_kind_t kind;
-  int64_t attempts;           /* FIXED_DELAY: restarts in all; EXPONENTIAL_DELAY: since the delay was
-                                 last the first one; < 0: unlimited (default) */
+  int64_t attempts;           /* FIXED_DELAY: restarts in all; EXPONENTIAL_DELAY: since the delay
+                                 was last the first one; < 0: unlimited (default) */
   int64_t delay_ms;           /* FIXED_DELAY, FAILURE_RATE: 1,000 by default */
   int64_t max_failures;       /* FAILURE_RATE: restarts allowed within interval_ms; 1 by default */
   int64_t interval_ms;        /* FAILURE_RATE: 60,000 by default */
@@ -43,7 +43,7 @@ typedef struct sc_restart_config {
   int64_t max_backoff_ms;     /* 60,000 by default */
   double multiplier;          /* > 1; 1.5 by default */
   double jitter;              /* 0..1, of the delay before it is capped; 0.1 by default */
-  int64_t reset_threshold_ms; /* healthy time after which the first delay comes back; 1 h by default */
+  int64_t reset_threshold_ms; /* healthy time that brings the first delay back; 1 h by default */
 } sc_restart_config_t;
 
 /* The defaults of a strategy by its name; SC_EUNSUPPORTED names those that there are. */

@@ -136,7 +136,8 @@ static void list_splits(sc_slot_t *s, uint32_t node) {
   const sc_node_t *n = &s->attempt->config.graph->nodes[node];
   sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SPLITS, node);
   atomic_store(&s->running, n->name);
-  int rc = n->type->list_splits(n->data, sc_buf_bytes(&n->options), n->parallelism, s->host, &r->bytes, &r->error);
+  int rc = n->type->list_splits(n->data, sc_buf_bytes(&n->options), n->parallelism, s->host,
+                                &r->bytes, &r->error);
   if (rc < 0) {
     r->kind = SC_REPORT_FAILED;
     r->task = UINT32_MAX;
@@ -149,7 +150,8 @@ static void list_splits(sc_slot_t *s, uint32_t node) {
 static void run_tell(sc_mail_t *mail, void *owner) {
   tell_t *m = (tell_t *)mail;
   sc_task_t *t = m->task;
-  bool alive = t && (t->phase == SC_PHASE_RUNNING || t->phase == SC_PHASE_ENDING || t->phase == SC_PHASE_ENDED);
+  bool alive = t && (t->phase == SC_PHASE_RUNNING || t->phase == SC_PHASE_ENDING ||
+                     t->phase == SC_PHASE_ENDED);
   switch (m->kind) {
     case LIST_SPLITS:
       list_splits(owner, m->node);
@@ -188,7 +190,8 @@ static void tell(sc_attempt_t *a, const tell_t *what) {
 }
 
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms) {
-  tell(a, &(tell_t){.kind = TRIGGER, .task = &a->tasks[task], .id = id, .timestamp_ms = timestamp_ms});
+  tell(a,
+       &(tell_t){.kind = TRIGGER, .task = &a->tasks[task], .id = id, .timestamp_ms = timestamp_ms});
 }
 
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id) {
@@ -238,7 +241,8 @@ static void slot_start(void *arg) {
   const sc_host_ops_t *host = &s->attempt->config.host;
   sc_error_t err = SC_ERROR_INIT;
   if (host->create && host->create(host->arg, &s->attempt->canceled, &s->host, &err) < 0) {
-    sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED, s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
+    sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED,
+                                   s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
     sc_error_move(&r->error, &err);
     sc_report_post(s->attempt, r);
     s->host_failed = true;

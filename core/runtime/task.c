@@ -1,7 +1,8 @@
 /*
  * task: one subtask of a chain, cooperatively. (Its structure stands in attempt.h.)
  *
- *   LOADING --state read, operators open--> RUNNING --end of input--> ENDING (last watermark, finish)
+ *   LOADING --state read, operators open--> RUNNING --end of input--> ENDING (last watermark,
+ *     finish)
  *     --all handed on--> ENDED (waits for its final checkpoint, queues empty, commits done)
  *     --asked and answered--> FINISHED;   any --error or cancel--> DOWN
  *
@@ -104,12 +105,19 @@ static void op_work_run(sc_work_t *work) {
 }
 
 static void service_submit(sc_op_context_t *c, int (*run)(void *, sc_error_t *),
-                           void (*done)(void *, int, sc_error_t *), void (*dropped)(void *), void *arg) {
+                           void (*done)(void *, int, sc_error_t *), void (*dropped)(void *),
+                           void *arg) {
   sc_task_t *t = task_of(c);
   op_work_t *w = sc_calloc(1, sizeof *w);
-  *w = (op_work_t){.work = {.run = op_work_run}, .mail = {.run = op_work_read, .drop = op_work_dropped},
-                   .attempt = t->attempt, .task = t, .run = run, .done = done, .dropped = dropped,
-                   .arg = arg, .err = SC_ERROR_INIT};
+  *w = (op_work_t){.work = {.run = op_work_run},
+                   .mail = {.run = op_work_read, .drop = op_work_dropped},
+                   .attempt = t->attempt,
+                   .task = t,
+                   .run = run,
+                   .done = done,
+                   .dropped = dropped,
+                   .arg = arg,
+                   .err = SC_ERROR_INIT};
   sc_attempt_ref(t->attempt);
   sc_world_submit(t->attempt->config.world, &w->work);
 }
@@ -165,7 +173,8 @@ static void fill_context(sc_task_t *t, uint32_t i) {
   const sc_attempt_config_t *config = &t->attempt->config;
   sc_link_t *link = &t->chain.links[i];
   const sc_node_t *node = link->node;
-  link->label = sc_format("%s (%s) %u/%u", node->name, node->uid, t->subtask + 1, node->parallelism);
+  link->label = sc_format("%s (%s) %u/%u", node->name, node->uid, t->subtask + 1,
+                          node->parallelism);
   sc_op_context_t *c = &link->context;
   c->job_id = config->job_id;
   c->uid = node->uid;
@@ -192,7 +201,8 @@ static int create_state(sc_task_t *t, sc_error_t *err) {
   sc_link_t *head = &t->chain.links[0];
   if (!head->node->keyed)
     return 0;
-  sc_key_range_t range = sc_key_range(head->node->max_parallelism, head->node->parallelism, t->subtask);
+  sc_key_range_t range = sc_key_range(head->node->max_parallelism, head->node->parallelism,
+                                      t->subtask);
   t->keyed = sc_heap_create(head->node->uid, range);
   head->context.keyed = t->keyed;
   return 0;
@@ -201,7 +211,8 @@ static int create_state(sc_task_t *t, sc_error_t *err) {
 static int create_operators(sc_task_t *t, sc_error_t *err) {
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
     sc_link_t *link = &t->chain.links[i];
-    int rc = link->node->type->create(link->node->data, sc_buf_bytes(&link->node->options), &link->context, &link->op, err);
+    int rc = link->node->type->create(link->node->data, sc_buf_bytes(&link->node->options),
+                                      &link->context, &link->op, err);
     if (rc < 0) {
       sc_error_set_operator(err, link->label);
       return rc;
@@ -220,7 +231,8 @@ static int restore_link(sc_task_t *t, uint32_t i, sc_error_t *err) {
   link->context.watermark = s->watermark;
   link->forwarded = s->forwarded;
   link->idle = s->idle;
-  atomic_store_explicit(&link->watermark_shown, s->watermark, memory_order_relaxed); /* shown only */
+  atomic_store_explicit(&link->watermark_shown, s->watermark,
+                        memory_order_relaxed); /* shown only */
   if (s->lists.len && link->op->ops->restore)
     return link->op->ops->restore(link->op, sc_buf_bytes(&s->lists), err);
   return 0;
@@ -325,7 +337,8 @@ static char *restored_dir_of(const sc_attempt_config_t *c, const char *directory
   if (!directory)
     return sc_strdup(c->restored_dir);
   const char *slash = strrchr(c->restored_dir, '/');
-  char *parent = slash ? sc_strndup(c->restored_dir, (size_t)(slash - c->restored_dir)) : sc_strdup(".");
+  char *parent = slash ? sc_strndup(c->restored_dir, (size_t)(slash - c->restored_dir))
+                       : sc_strdup(".");
   char *dir = sc_path_join(parent, directory);
   free(parent);
   return dir;
@@ -407,8 +420,19 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
   const sc_record_t *r = &e->record;
   sc_item_t item = {.has_timestamp = (r->flags & SC_RECORD_HAS_TIMESTAMP) != 0,
                     .has_key = (r->flags & SC_RECORD_HAS_KEY) != 0,
-                    .timestamp = r->timestamp, .key_group = r->key_group, .key = r->key, .bytes = r->value};
+                    .timestamp = r->timestamp,
+                    .key_group = r->key_group,
+                    .key = r->key,
+                    .bytes = r->value};
   return sc_chain_record(&t->chain, e->port, &item, &t->error);
+}
+
+/* Most of what a record with state costs is waiting for memory: tell the window what comes next. */
+static void expect_keys(sc_task_t *t) {
+  uint16_t group;
+  sc_bytes_t key;
+  while (sc_input_ahead(t->input, &group, &key))
+    t->keyed->ops->expect(t->keyed, group, key);
 }
 
 static void superseded(sc_task_t *t, const sc_input_event_t *e) {
@@ -431,7 +455,11 @@ static int read_input(sc_task_t *t) {
   }
   switch (e.kind) {
     case SC_INPUT_NONE: return 0;
-    case SC_INPUT_RECORD: rc = take_record(t, &e); return rc < 0 ? rc : 1;
+    case SC_INPUT_RECORD:
+      if (t->keyed)
+        expect_keys(t);
+      rc = take_record(t, &e);
+      return rc < 0 ? rc : 1;
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e.watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e.idle); return 1;
     case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e.barrier, e.alignment_bytes); return 1;
@@ -464,7 +492,8 @@ static int read_source(sc_task_t *t) {
 }
 
 static bool may_leave(sc_task_t *t) {
-  if (t->asked_finish || t->works || t->waiting || (t->attempt->config.checkpointing && !t->final_complete))
+  if (t->asked_finish || t->works || t->waiting ||
+      (t->attempt->config.checkpointing && !t->final_complete))
     return false;
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     if (!sc_output_drained(t->chain.outputs[i]))
@@ -494,8 +523,10 @@ static int step_once(sc_task_t *t) {
     sc_task_snapshot(t, &b, 0);
     return 1;
   }
-  if (t->phase == SC_PHASE_RUNNING && t->timers) {
-    sc_chain_timers(&t->chain, now_ms(t));
+  if (t->look_at_timers) {
+    t->look_at_timers = false;
+    if (t->phase == SC_PHASE_RUNNING && t->timers)
+      sc_chain_timers(&t->chain, now_ms(t));
     if (!sc_chain_idle(&t->chain))
       return 1;
   }
@@ -527,6 +558,8 @@ bool sc_task_step(sc_task_t *t) {
   bool moved = fold(t);
   int64_t begin = now_ns(t), last = begin;
   uint32_t n = 0;
+  t->chain.pushed = true; /* the slot may have flushed since the last turn */
+  t->look_at_timers = true;
   for (;;) {
     int rc = step_once(t);
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
@@ -537,6 +570,7 @@ bool sc_task_step(sc_task_t *t) {
     if (++n < t->stride)
       continue;
     n = 0;
+    t->look_at_timers = true;
     int64_t now = now_ns(t);
     adapt_stride(t, now - last);
     last = now;
@@ -559,7 +593,7 @@ bool sc_task_idle(sc_task_t *t) {
   return rc > 0;
 }
 
-int64_t sc_task_deadline_ms(const sc_task_t *t) {
+int64_t sc_task_deadline_ms(sc_task_t *t) {
   /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
   if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;

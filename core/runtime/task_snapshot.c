@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "attempt.h"
 
 typedef struct snapshot_work {
@@ -82,7 +83,8 @@ static int write_keyed(snapshot_work_t *w, sc_error_t *err) {
     return 0;
   sc_handle_t *h = sc_operator_snapshot_add(&w->snapshot->operators[0], SC_HANDLE_KEYED);
   char *name = keyed_file_name(w->task);
-  int rc = w->window->ops->snapshot_write(w->keyed, w->attempt->config.world->storage, w->dir, name, h, err);
+  int rc = w->window->ops->snapshot_write(w->keyed, w->attempt->config.world->storage, w->dir, name,
+                                          h, err);
   free(name);
   if (rc >= 0)
     w->snapshot->bytes += h->length;
@@ -119,7 +121,7 @@ static void run_work(sc_work_t *work) {
   if (rc >= 0)
     rc = write_keyed(w, &r->error);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
-  if (rc < 0)
+  if (rc < 0 && !SC_PLANTED(LOST_PART))
     r->kind = SC_REPORT_DECLINE;
   r->snapshot = w->snapshot;
   w->snapshot = NULL;
@@ -255,7 +257,8 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_by
       t->first_ended_snapshot = b->id;
   }
   int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
-  w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000 : 0;
+  w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
+                                                           : 0;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
   w->snapshot->alignment_bytes = alignment_bytes;
   t->first_barrier_ns = 0;

@@ -180,7 +180,8 @@ static bool retire_actor(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms) {
   atomic_store(&a->retiring, true);
   atomic_store(&a->awake, false); /* so that the wake below is not taken for an old one */
   wake_actor(w, actor);
-  struct timespec until = to_timespec(clock_ns(CLOCK_MONOTONIC) + (wait_ms < 0 ? 0 : wait_ms) * 1000000);
+  struct timespec until = to_timespec(clock_ns(CLOCK_MONOTONIC) +
+                                      (wait_ms < 0 ? 0 : wait_ms) * 1000000);
   bool gone = true;
   pthread_mutex_lock(&a->lock);
   while (!a->gone && gone) {

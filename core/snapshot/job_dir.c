@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_files.h"
 
 struct sc_job_dir {
@@ -67,7 +68,7 @@ static int write_ids(sc_job_dir_t *d, uint64_t reserved, uint64_t attempt, sc_er
 
 uint64_t sc_job_dir_highest_id(sc_job_dir_t *d) {
   pthread_mutex_lock(&d->ids);
-  uint64_t highest = d->reserved > d->found ? d->reserved : d->found;
+  uint64_t highest = d->reserved > d->found && !SC_PLANTED(ID_AGAIN) ? d->reserved : d->found;
   pthread_mutex_unlock(&d->ids);
   return highest;
 }
@@ -149,6 +150,16 @@ char *sc_job_dir_checkpoint(const sc_job_dir_t *d, uint64_t id) {
 }
 
 int sc_job_dir_prepare(sc_job_dir_t *d, uint64_t id, sc_error_t *err) {
+  /* Where the job's folder is gone (a disk that is not there any more, say), another one in its
+   * place would be without the lock and all else. */
+  int kind = d->storage->ops->kind(d->storage, d->path, err);
+  if (kind != 2) {
+    if (kind >= 0) {
+      kind = sc_fail(err, SC_ENOTFOUND, "the job's folder %s is gone", d->path);
+      sc_error_set_file(err, d->path);
+    }
+    return kind;
+  }
   char *path = sc_job_dir_checkpoint(d, id);
   int rc = d->storage->ops->make_dir(d->storage, path, err);
   free(path);

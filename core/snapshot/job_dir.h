@@ -38,7 +38,8 @@ int sc_job_dir_reserve(sc_job_dir_t *d, uint64_t up_to, sc_error_t *err);
 /* The next attempt's number, durable when this returns; the first is 1. */
 int sc_job_dir_next_attempt(sc_job_dir_t *d, uint64_t *attempt, sc_error_t *err);
 
-/* The folder of a checkpoint: its path (malloc'ed), and made durably. */
+/* The folder of a checkpoint: its path (malloc'ed), and made durably. SC_ENOTFOUND where the job's
+ * folder itself is gone. */
 char *sc_job_dir_checkpoint(const sc_job_dir_t *d, uint64_t id);
 int sc_job_dir_prepare(sc_job_dir_t *d, uint64_t id, sc_error_t *err);
 
@@ -70,9 +71,14 @@ typedef struct sc_job_scan {
   uint32_t n;
 } sc_job_scan_t;
 
-/* Look at all chk-N of a job's folder; needs no lock. An absent folder holds none. With `files`,
- * the files that a _metadata lists must be there with their lengths, too. */
-int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **out,
+typedef enum {
+  SC_LOOK_METADATA,  /* at _metadata only */
+  SC_LOOK_LENGTHS,   /* the files that it lists must be there with their lengths, too */
+  SC_LOOK_CHECKSUMS  /* and every byte of them be as it was written: reads everything */
+} sc_job_look_t;
+
+/* Look at all chk-N of a job's folder; needs no lock. An absent folder holds none. */
+int sc_job_scan(sc_storage_t *s, const char *path, sc_job_look_t look, sc_job_scan_t **out,
                 sc_error_t *err);
 void sc_job_scan_destroy(sc_job_scan_t *scan); /* NULL is fine */
 
@@ -82,7 +88,9 @@ void sc_job_scan_destroy(sc_job_scan_t *scan); /* NULL is fine */
 /* Which checkpoint a start goes back to: 1 and *out (in the scan), 0 where there is none at all, or
  * a refusal that names both ids. The newest valid one; but one that is older than a damaged one, or
  * than one that a sink has committed, only where no sink has committed anything newer
- * (`highest_committed`), or when told so (`older`: the user's fallback = "older"). */
+ * (`highest_committed`), or when told so (`older`: the user's fallback = "older"). Where a newer
+ * one cannot be read for another reason than damage (SC_EIO, SC_EACCESS ...), a start goes back
+ * only when told so: it may be whole, and the next start would take it. */
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,
                        const sc_found_t **out, sc_error_t *err);
 

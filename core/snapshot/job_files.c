@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 struct sc_kept {
   sc_names_t files;    /* relative to the job's folder, sorted: "chk-3/a" */
@@ -49,7 +50,7 @@ static void keep_found(sc_kept_t *kept, const sc_found_t *f) {
 int sc__kept_create(sc_storage_t *s, const char *path, sc_kept_t **out, sc_error_t *err) {
   sc_job_scan_t *scan;
   *out = NULL;
-  int rc = sc_job_scan(s, path, false, &scan, err);
+  int rc = sc_job_scan(s, path, SC_LOOK_METADATA, &scan, err);
   if (rc < 0)
     return rc;
   sc_kept_t *kept = sc_calloc(1, sizeof *kept);
@@ -72,8 +73,8 @@ void sc__kept_destroy(sc_kept_t *kept) {
 }
 
 static bool is_kept(const sc_kept_t *kept, const char *name) {
-  return kept->files.n && bsearch(&name, kept->files.list, kept->files.n,
-                                  sizeof *kept->files.list, by_text);
+  return !SC_PLANTED(LISTED_DELETED) && kept->files.n &&
+         bsearch(&name, kept->files.list, kept->files.n, sizeof *kept->files.list, by_text);
 }
 
 static bool stands(const sc_kept_t *kept, uint64_t id) {

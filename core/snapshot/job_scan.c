@@ -26,7 +26,7 @@ static int by_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void look_at(sc_storage_t *s, const char *job, bool files, sc_found_t *f) {
+static void look_at(sc_storage_t *s, const char *job, sc_job_look_t look, sc_found_t *f) {
   char *dir = sc_format("%s/chk-%" PRIu64, job, f->id);
   /* A file of that name holds nothing, as an empty folder would. */
   int rc = s->ops->kind(s, dir, NULL) == 1 ? SC_ENOTFOUND
@@ -46,13 +46,15 @@ static void look_at(sc_storage_t *s, const char *job, bool files, sc_found_t *f)
     sc_metadata_destroy(f->metadata);
     f->metadata = NULL;
   } else {
-    rc = files ? sc_metadata_verify(s, dir, job, f->metadata, false, &f->error) : 0;
+    bool full = look == SC_LOOK_CHECKSUMS;
+    rc = look == SC_LOOK_METADATA ? 0
+                                  : sc_metadata_verify(s, dir, job, f->metadata, full, &f->error);
     f->state = rc < 0 ? SC_FOUND_DAMAGED : SC_FOUND_VALID;
   }
   free(dir);
 }
 
-int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **out,
+int sc_job_scan(sc_storage_t *s, const char *path, sc_job_look_t look, sc_job_scan_t **out,
                 sc_error_t *err) {
   sc_names_t names;
   int rc = sc_storage_names(s, path, &names, err);
@@ -69,7 +71,7 @@ int sc_job_scan(sc_storage_t *s, const char *path, bool files, sc_job_scan_t **o
   for (size_t i = 0; i < names.n; i++) {
     sc_found_t *f = &scan->list[scan->n];
     if (sc__job_parse_name(names.list[i], &f->id)) {
-      look_at(s, path, files, f);
+      look_at(s, path, look, f);
       scan->n++;
     }
   }
@@ -102,6 +104,21 @@ static int refuse_damaged(const sc_found_t *newest, const sc_found_t *valid, sc_
                        "since (fallback = \"older\" allows it)", newest->id, valid->id);
 }
 
+/* Wrong on disk, as opposed to a storage that does not answer now: what is to be read may be whole,
+ * and would come back with parts that a start from an older one had swept. */
+static bool is_damage(int code) {
+  return code == SC_ECORRUPT || code == SC_ENOTFOUND || code == SC_EVERSION;
+}
+
+static int refuse_unread(const sc_found_t *f, sc_error_t *err) {
+  int code = f->error.code;
+  if (err)
+    sc_error_copy(err, &f->error);
+  return sc_fail_cause(err, code, "checkpoint %" PRIu64 " cannot be read now, and nothing says that "
+                       "it is damaged: try again (fallback = \"older\" goes back to an older one, "
+                       "and gives this one up)", f->id);
+}
+
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,
                        const sc_found_t **out, sc_error_t *err) {
   const sc_found_t *newest = NULL, *valid = NULL;
@@ -113,6 +130,11 @@ int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_c
   *out = valid;
   if (!newest)
     return 0;
+  for (uint32_t i = 0; !older && i < scan->n; i++) {
+    const sc_found_t *f = &scan->list[i];
+    if (f->state == SC_FOUND_DAMAGED && !is_damage(f->error.code) && (!valid || f->id > valid->id))
+      return refuse_unread(f, err);
+  }
   bool behind = !valid || highest_committed > valid->id;
   if (valid != newest)
     return valid && (older || !behind) ? 1 : refuse_damaged(newest, valid, err);

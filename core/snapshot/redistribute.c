@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "../data/value.h"
 #include "list_plan.h"
 
@@ -45,6 +46,8 @@ static void plan_watermarks(const sc_metadata_operator_t *old, sc_restore_operat
   for (uint32_t i = 0; i < old->parallelism; i++) {
     const sc_operator_snapshot_t *state = &old->subtasks[i].state;
     watermark = state->watermark < watermark ? state->watermark : watermark;
+    if (SC_PLANTED(WATERMARK_AHEAD) && state->watermark != INT64_MAX)
+      watermark = state->watermark;
     forwarded = state->forwarded < forwarded ? state->forwarded : forwarded;
     idle = idle && state->idle;
   }

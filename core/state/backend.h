@@ -19,8 +19,8 @@
  * the pool (load before the task runs). Ownership: the window owns everything in it; bytes given in
  * are copied; bytes handed out live until the window's next call (and may be given to that call).
  * Destroy a window only when no snapshot of it is in the pool's hands; waiting ones go with it.
- * What the pool reads in sc_keyed_snapshot_write stands still until sc_keyed_snapshot_done: the task
- * meanwhile reads it too, and writes elsewhere.
+ * What the pool reads in sc_keyed_snapshot_write stands still until sc_keyed_snapshot_done: the
+ * task meanwhile reads it too, and writes elsewhere.
  * Failure: SC_ESTATE (a state declared with another kind), SC_ELIMIT; restore: SC_ECORRUPT ...
  */
 #ifndef SC_STATE_BACKEND_H
@@ -51,38 +51,47 @@ typedef struct sc_keyed_ops {
   /* Index of a state; the same name and kind again gives the same index. A state that a restore
    * brought and nobody declared is kept and written again (reference 11.6). */
   int (*declare)(sc_keyed_t *k, const sc_state_descriptor_t *d, sc_error_t *err);
+  /* A record of this key comes soon: a hint, called in the order of the records and a few of them
+   * early, so that what is held of the key can be on its way from memory. Changes nothing. */
+  void (*expect)(sc_keyed_t *k, uint16_t group, sc_bytes_t key);
   /* Value-like states (VALUE, REDUCING, AGGREGATING, LIST as one value). 1 found, 0 not. */
   int (*get)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err);
   int (*put)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_error_t *err);
   /* Removes the value, or all entries of a map. Absent: 0. */
   int (*clear)(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err);
   /* Map states; map keys are key bytes, compared bytewise. */
-  int (*map_get)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_key, sc_bytes_t *value, sc_error_t *err);
-  int (*map_put)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_key, sc_bytes_t value, sc_error_t *err);
+  int (*map_get)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_key, sc_bytes_t *value,
+                 sc_error_t *err);
+  int (*map_put)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_key, sc_bytes_t value,
+                 sc_error_t *err);
   int (*map_remove)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_key, sc_error_t *err);
   /* Entries in bytewise order of map keys, as the map was when the iterator was made: later writes
    * do not show. `from` (or NULL): begin at the first map key >= it. Never NULL. */
   sc_map_iterator_t *(*map_iterate)(sc_keyed_t *k, const sc_address_t *at, const sc_bytes_t *from);
-  int (*map_next)(sc_map_iterator_t *it, sc_bytes_t *map_key, sc_bytes_t *value); /* 1, 0 at the end */
+  /* 1, or 0 at the end. */
+  int (*map_next)(sc_map_iterator_t *it, sc_bytes_t *map_key, sc_bytes_t *value);
   void (*map_done)(sc_map_iterator_t *it);
   /* First entry with map key >= from (or of all), live; for timers. 1 or 0. */
-  int (*map_first)(sc_keyed_t *k, const sc_address_t *at, const sc_bytes_t *from, sc_bytes_t *map_key,
-                   sc_bytes_t *value);
+  int (*map_first)(sc_keyed_t *k, const sc_address_t *at, const sc_bytes_t *from,
+                   sc_bytes_t *map_key, sc_bytes_t *value);
 
   sc_keyed_snapshot_t *(*freeze)(sc_keyed_t *k, uint64_t checkpoint);
-  sc_keyed_snapshot_t *(*ready)(sc_keyed_t *k); /* oldest that may be written now, once each; or NULL */
-  /* Pool: write under DIR/file, fill handle (file name included). Nothing to write: handle->length 0. */
-  int (*snapshot_write)(sc_keyed_snapshot_t *snap, sc_storage_t *s, const char *dir, const char *file,
-                        sc_handle_t *handle, sc_error_t *err);
-  void (*snapshot_done)(sc_keyed_t *k, sc_keyed_snapshot_t *snap);  /* frees it; folding begins */
-  void (*abort)(sc_keyed_t *k, uint64_t checkpoint);                /* WAITING: leaves at once and is freed */
+  /* The oldest that may be written now, once each; or NULL. */
+  sc_keyed_snapshot_t *(*ready)(sc_keyed_t *k);
+  /* Pool: write under DIR/file, fill handle (file name included). Nothing to write:
+   * handle->length 0. */
+  int (*snapshot_write)(sc_keyed_snapshot_t *snap, sc_storage_t *s, const char *dir,
+                        const char *file, sc_handle_t *handle, sc_error_t *err);
+  void (*snapshot_done)(sc_keyed_t *k, sc_keyed_snapshot_t *snap); /* frees it; folding begins */
+  void (*abort)(sc_keyed_t *k, uint64_t checkpoint); /* WAITING: leaves at once and is freed */
   uint64_t (*snapshot_id)(const sc_keyed_snapshot_t *snap);
   /* Fold for at most `budget` entries; true while there is more that may be done now. Look at ready
    * after it: a snapshot that waited for the fold may be written then. */
   bool (*step)(sc_keyed_t *k, int budget);
 
   /* Pool, before the task runs: read the part of a handle that the plan gives this window. */
-  int (*load)(sc_keyed_t *k, sc_storage_t *s, const char *dir, const sc_restore_keyed_t *part, sc_error_t *err);
+  int (*load)(sc_keyed_t *k, sc_storage_t *s, const char *dir, const sc_restore_keyed_t *part,
+              sc_error_t *err);
   void (*usage)(sc_keyed_t *k, uint64_t *entries, uint64_t *bytes);
   void (*destroy)(sc_keyed_t *k);
 } sc_keyed_ops_t;
@@ -92,16 +101,27 @@ struct sc_keyed {
   sc_key_range_t range;
 };
 
-/* Window on a heap store of `uid` (copied). Each task of an operator gets one over its own range; on
- * heap the store is no more than the windows together. Usage counts what is held: values and map
- * entries of the tables, and entries and tombstones of the overlay while there is one. */
+/* Window on a heap store of `uid` (copied). Each task of an operator gets one over its own
+ * range; on heap the store is no more than the windows together. Usage counts what is held:
+ * values and map entries of the tables, and entries and tombstones of the overlay while there is
+ * one. */
 sc_keyed_t *sc_heap_create(const char *uid, sc_key_range_t range);
 
 /* Inline faces of the operations. */
-static inline int sc_keyed_declare(sc_keyed_t *k, const sc_state_descriptor_t *d, sc_error_t *err) { return k->ops->declare(k, d, err); }
-static inline int sc_keyed_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *v, sc_error_t *err) { return k->ops->get(k, at, v, err); }
-static inline int sc_keyed_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t v, sc_error_t *err) { return k->ops->put(k, at, v, err); }
-static inline int sc_keyed_clear(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err) { return k->ops->clear(k, at, err); }
+static inline int sc_keyed_declare(sc_keyed_t *k, const sc_state_descriptor_t *d, sc_error_t *err) {
+  return k->ops->declare(k, d, err);
+}
+static inline int sc_keyed_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *v,
+                               sc_error_t *err) {
+  return k->ops->get(k, at, v, err);
+}
+static inline int sc_keyed_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t v,
+                               sc_error_t *err) {
+  return k->ops->put(k, at, v, err);
+}
+static inline int sc_keyed_clear(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err) {
+  return k->ops->clear(k, at, err);
+}
 static inline void sc_keyed_destroy(sc_keyed_t *k) { if (k) k->ops->destroy(k); }
 
 #endif

@@ -4,11 +4,13 @@
 
 #include "../base/mem.h"
 
+#define FOLDED_AHEAD 16 /* entries that are fetched from memory together, before they are folded */
 #define SCAN_BUCKETS 64 /* empty buckets that cost as much budget as one entry */
 
 struct sc_delta {
   sc_table_t *table; /* entries and tombstones of all groups */
   size_t cursor;     /* where folding goes on */
+  uint32_t fetched;  /* entries that are left of those that were fetched */
 };
 
 sc_delta_t *sc_delta_create(void) {
@@ -83,6 +85,10 @@ const sc_table_entry_t *sc_delta_map(const sc_delta_t *d, const sc_address_t *at
   return sc_table_find(d->table, at, hash);
 }
 
+void sc_delta_fetch(const sc_delta_t *d, uint32_t hash, sc_fetch_t what) {
+  sc_table_fetch(d->table, hash, what);
+}
+
 void sc_delta_forget(sc_delta_t *d, const sc_address_t *at, uint32_t hash) {
   sc_table_remove(d->table, at, hash);
 }
@@ -141,8 +147,25 @@ static int fold_map(sc_delta_t *d, sc_table_entry_t *e, int budget, const sc_del
   return budget;
 }
 
+/* An entry and its place in the sink lie anywhere in memory: bring those of several entries nearer
+ * at once, one step after another, instead of waiting for each. */
+static void fetch_ahead(sc_delta_t *d, const sc_delta_sink_t *sink) {
+  const sc_table_entry_t *entries[FOLDED_AHEAD];
+  uint32_t n = sc_table_scan_ahead(d->table, d->cursor, entries, FOLDED_AHEAD);
+  for (uint32_t i = 0; i < n; i++)
+    sc_table_fetch_entry(entries[i]);
+  for (int what = SC_FETCH_BUCKET; what <= SC_FETCH_SECOND; what++)
+    for (uint32_t i = 0; i < n; i++)
+      sink->fetch(sink->arg, entries[i], (sc_fetch_t)what);
+  d->fetched = n;
+}
+
 int sc_delta_fold(sc_delta_t *d, int budget, const sc_delta_sink_t *sink) {
   while (budget > 0 && !sc_delta_empty(d)) {
+    if (d->fetched > 0)
+      d->fetched--;
+    else if (sink->fetch)
+      fetch_ahead(d, sink);
     sc_table_entry_t *e = sc_table_scan(d->table, &d->cursor, SCAN_BUCKETS);
     if (e && e->map) {
       budget = fold_map(d, e, budget, sink);

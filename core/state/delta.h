@@ -29,6 +29,7 @@ typedef enum {
 /* Where a delta is folded to. Hashes are of the address, as in table.h. */
 typedef struct sc_delta_sink {
   void *arg;
+  void (*fetch)(void *arg, const sc_table_entry_t *e, sc_fetch_t what); /* NULL: no hints wanted */
   void (*put)(void *arg, const sc_address_t *at, uint32_t hash, sc_bytes_t value);
   void (*remove)(void *arg, const sc_address_t *at, uint32_t hash);
   void (*map_put)(void *arg, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key,
@@ -54,6 +55,8 @@ sc_delta_answer_t sc_delta_map_get(const sc_delta_t *d, const sc_address_t *at, 
                                    sc_bytes_t map_key, sc_bytes_t *value);
 /* What is known of a map, or NULL. Its ordered map may hold tombstones (entry flags). */
 const sc_table_entry_t *sc_delta_map(const sc_delta_t *d, const sc_address_t *at, uint32_t hash);
+
+void sc_delta_fetch(const sc_delta_t *d, uint32_t hash, sc_fetch_t what); /* a hint, see table.h */
 
 /* Forget a value or a whole map: its new content is written to the sink by the caller. */
 void sc_delta_forget(sc_delta_t *d, const sc_address_t *at, uint32_t hash);

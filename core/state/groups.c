@@ -71,6 +71,12 @@ void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash) {
     sc_table_remove(t, at, hash);
 }
 
+void sc_groups_fetch(const sc_groups_t *g, uint16_t group, uint32_t hash, sc_fetch_t what) {
+  const sc_table_t *t = *slot(g, group);
+  if (t)
+    sc_table_fetch(t, hash, what);
+}
+
 const sc_table_entry_t *sc_groups_map(const sc_groups_t *g, const sc_address_t *at, uint32_t hash) {
   return find(g, at, hash);
 }
@@ -128,8 +134,12 @@ static void sink_map_clear(void *arg, const sc_address_t *at, uint32_t hash) {
   g->graves[g->n_graves++] = map;
 }
 
+static void sink_fetch(void *arg, const sc_table_entry_t *e, sc_fetch_t what) {
+  sc_groups_fetch(arg, e->group, e->hash, what);
+}
+
 sc_delta_sink_t sc_groups_sink(sc_groups_t *g) {
-  return (sc_delta_sink_t){.arg = g, .put = sink_put, .remove = sink_remove,
+  return (sc_delta_sink_t){.arg = g, .fetch = sink_fetch, .put = sink_put, .remove = sink_remove,
                            .map_put = sink_map_put, .map_remove = sink_map_remove,
                            .map_clear = sink_map_clear};
 }
@@ -152,15 +162,29 @@ bool sc_groups_swept(const sc_groups_t *g) { return g->n_graves == 0; }
 
 /* --- writing --- */
 
+/* Most rows are told apart by what stands here, so that sorting seldom has to look at an entry,
+ * which is somewhere in memory. */
 typedef struct row {
+  uint64_t prefix;               /* first 8 bytes of the key, as a number that orders like them */
   const sc_table_entry_t *entry; /* borrowed from the table */
   uint16_t rank;                 /* of its state in the file */
 } row_t;
+
+#define WRITTEN_AHEAD 8 /* rows that are fetched from memory before their turn to be written */
+
+static uint64_t prefix_of(sc_bytes_t key) {
+  uint64_t prefix = 0;
+  if (key.len)
+    memcpy(&prefix, key.data, key.len < 8 ? key.len : 8);
+  return __builtin_bswap64(prefix); /* shorter ones are filled with zeros and compared whole */
+}
 
 static int compare_rows(const void *a, const void *b) {
   const row_t *x = a, *y = b;
   if (x->rank != y->rank)
     return x->rank < y->rank ? -1 : 1;
+  if (x->prefix != y->prefix)
+    return x->prefix < y->prefix ? -1 : 1;
   int order = sc_bytes_compare(sc_table_key(x->entry), sc_table_key(y->entry));
   return order ? order : sc_bytes_compare(sc_table_space(x->entry), sc_table_space(y->entry));
 }
@@ -171,7 +195,7 @@ static row_t *sorted_rows(const sc_table_t *t, const uint16_t *ranks) {
   size_t cursor = 0;
   for (const sc_table_entry_t *e; (e = sc_table_scan(t, &cursor, SIZE_MAX)); cursor++)
     for (; e; e = e->next)
-      rows[n++] = (row_t){e, ranks[e->state]};
+      rows[n++] = (row_t){prefix_of(sc_table_key(e)), e, ranks[e->state]};
   sc_assert(n == sc_table_count(t));
   qsort(rows, n, sizeof *rows, compare_rows);
   return rows;
@@ -202,8 +226,11 @@ int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, sc_keyed_writer
       continue;
     row_t *rows = sorted_rows(t, ranks);
     int rc = 0;
-    for (size_t k = 0; rc >= 0 && k < sc_table_count(t); k++)
+    for (size_t k = 0, n = sc_table_count(t); rc >= 0 && k < n; k++) {
+      if (k + WRITTEN_AHEAD < n)
+        sc_table_fetch_entry(rows[k + WRITTEN_AHEAD].entry);
       rc = write_entry(rows[k].entry, rows[k].rank, w, err);
+    }
     free(rows);
     if (rc < 0)
       return rc;

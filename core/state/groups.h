@@ -22,6 +22,9 @@ void sc_groups_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_byt
 /* A value, or a map with all its entries. */
 void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash);
 
+/* A hint, see table.h. */
+void sc_groups_fetch(const sc_groups_t *g, uint16_t group, uint32_t hash, sc_fetch_t what);
+
 /* The map, or NULL; an empty map does not exist. */
 const sc_table_entry_t *sc_groups_map(const sc_groups_t *g, const sc_address_t *at, uint32_t hash);
 void sc_groups_map_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t map_key,

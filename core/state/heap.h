@@ -58,6 +58,8 @@ struct sc_map_iterator {
   size_t at;               /* where in rest it is */
 };
 
+#define SC_HEAP_EXPECTED 16 /* addresses of which something is being fetched */
+
 struct sc_heap {
   sc_keyed_t keyed;             /* first: the window is one */
   char *uid;                    /* of the operator, for files and messages */
@@ -70,6 +72,11 @@ struct sc_heap {
   uint32_t cap_deltas;          /* room for them */
   sc_keyed_snapshot_t *cuts;    /* oldest first */
   sc_map_iterator_t *iterators; /* live ones */
+  struct {
+    uint32_t hash;              /* of an address that is expected */
+    uint16_t group;             /* its key group */
+  } expected[SC_HEAP_EXPECTED]; /* a ring */
+  uint32_t n_expected;          /* since the beginning; its low bits are the place in the ring */
 };
 
 static inline sc_heap_t *sc__heap_of(sc_keyed_t *k) { return (sc_heap_t *)k; }

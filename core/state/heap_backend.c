@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 #define STATES_MAX 65535
 #define LENGTH_MAX (UINT32_MAX - 65536) /* of a key or a value */
@@ -82,7 +83,40 @@ static int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t lo
 
 /* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
 static sc_delta_t *delta_for_write(const sc_heap_t *h) {
+  if (SC_PLANTED(OVERLAY_LEAKS) && h->n_deltas <= 1)
+    return NULL;
   return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
+}
+
+/* The next step for the address that was expected `ago` calls before this one. */
+static void fetch(const sc_heap_t *h, uint32_t ago, sc_fetch_t what) {
+  uint32_t place = (h->n_expected - ago) % SC_HEAP_EXPECTED;
+  if (h->n_expected < ago)
+    return;
+  if (h->n_deltas)
+    sc_delta_fetch(sc__heap_active(h), h->expected[place].hash, what);
+  sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
+}
+
+/* Of a key's states only the first that users can declare is expected: with more each record would
+ * pay for what only some of them need. */
+static void heap_expect(sc_keyed_t *k, uint16_t group, sc_bytes_t key) {
+  sc_heap_t *h = sc__heap_of(k);
+  if (group < k->range.first || group > k->range.last)
+    return; /* such a record is refused when its turn comes */
+  uint32_t state = 0;
+  while (state < h->n_states && h->states[state].kind == SC_STATE_TIMERS)
+    state++;
+  if (state == h->n_states)
+    return;
+  sc_address_t at = {.state = (int)state, .group = group, .key = key};
+  uint32_t place = h->n_expected % SC_HEAP_EXPECTED;
+  h->expected[place].hash = sc_table_hash(&at);
+  h->expected[place].group = group;
+  fetch(h, 0, SC_FETCH_BUCKET);
+  fetch(h, 5, SC_FETCH_FIRST);
+  fetch(h, 10, SC_FETCH_SECOND);
+  h->n_expected++;
 }
 
 static int heap_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err) {
@@ -341,6 +375,7 @@ static void heap_destroy(sc_keyed_t *k) {
 static const sc_keyed_ops_t heap_ops = {
   .name = "heap",
   .declare = heap_declare,
+  .expect = heap_expect,
   .get = heap_get,
   .put = heap_put,
   .clear = heap_clear,

@@ -91,6 +91,24 @@ sc_table_entry_t *sc_table_find(const sc_table_t *t, const sc_address_t *at, uin
   return l ? *l : NULL;
 }
 
+/* A small entry lies in one line of the cache or in two. */
+void sc_table_fetch_entry(const sc_table_entry_t *e) {
+  __builtin_prefetch(e);
+  __builtin_prefetch((const uint8_t *)e + offsetof(sc_table_entry_t, data) + 8);
+}
+
+void sc_table_fetch(const sc_table_t *t, uint32_t hash, sc_fetch_t what) {
+  if (!t->buckets)
+    return;
+  sc_table_entry_t *const *bucket = &t->buckets[hash & t->mask];
+  if (what == SC_FETCH_BUCKET)
+    __builtin_prefetch(bucket);
+  else if (*bucket && what == SC_FETCH_FIRST)
+    sc_table_fetch_entry(*bucket);
+  else if (*bucket && (*bucket)->hash != hash && (*bucket)->next)
+    sc_table_fetch_entry((*bucket)->next);
+}
+
 /* Move up to `n` old buckets to where they belong now. */
 static void move_buckets(sc_table_t *t, size_t n) {
   for (; t->old && n > 0; n--) {
@@ -241,6 +259,18 @@ sc_table_entry_t *sc_table_scan(const sc_table_t *t, size_t *cursor, size_t buck
   if (*cursor >= end)
     *cursor = SC_TABLE_END;
   return NULL;
+}
+
+uint32_t sc_table_scan_ahead(const sc_table_t *t, size_t cursor, const sc_table_entry_t **out,
+                             uint32_t max) {
+  size_t n_old = t->old ? t->old_mask + 1 : 0;
+  size_t end = t->count ? n_old + t->mask + 1 : 0;
+  uint32_t n = 0;
+  for (size_t i = cursor; i < end && i - cursor < 2 * (size_t)max && n < max; i++) {
+    out[n] = i < n_old ? t->old[i] : t->buckets[i - n_old];
+    n += out[n] != NULL;
+  }
+  return n;
 }
 
 size_t sc_table_count(const sc_table_t *t) { return t->count; }

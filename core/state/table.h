@@ -47,6 +47,12 @@ void sc_table_destroy(sc_table_t *t); /* NULL is fine */
 /* Hash of an address; computed once and handed to each table that is asked. */
 uint32_t sc_table_hash(const sc_address_t *at);
 sc_table_entry_t *sc_table_find(const sc_table_t *t, const sc_address_t *at, uint32_t hash);
+/* Bring nearer from memory what a find with that hash will look at, one step after another, each
+ * when the one before has had time to come: its bucket, the first entry there, and the second one
+ * where the first has another hash. */
+typedef enum { SC_FETCH_BUCKET, SC_FETCH_FIRST, SC_FETCH_SECOND } sc_fetch_t;
+void sc_table_fetch(const sc_table_t *t, uint32_t hash, sc_fetch_t what);
+void sc_table_fetch_entry(const sc_table_entry_t *e);
 /* Insert or replace a value; flags become 0. `value` may be the entry's own, whole, but not a part
  * of it. */
 sc_table_entry_t *sc_table_put(sc_table_t *t, const sc_address_t *at, uint32_t hash,
@@ -68,6 +74,10 @@ bool sc_table_map_remove(sc_table_t *t, sc_table_entry_t *e, sc_bytes_t map_key)
  * right while entries are removed, and never goes back; not across insertions. */
 #define SC_TABLE_END SIZE_MAX
 sc_table_entry_t *sc_table_scan(const sc_table_t *t, size_t *cursor, size_t buckets);
+
+/* The first entries of the next buckets that sc_table_scan will come to, at most `max`. */
+uint32_t sc_table_scan_ahead(const sc_table_t *t, size_t cursor, const sc_table_entry_t **out,
+                             uint32_t max);
 
 sc_bytes_t sc_table_key(const sc_table_entry_t *e);
 sc_bytes_t sc_table_space(const sc_table_entry_t *e);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "../base/ordered_map.h"
 
 #define N_DOMAINS 2
@@ -247,6 +248,8 @@ int sc_timers_rebuild(sc_timers_t *t, sc_error_t *err) {
     sc_omap_clear(d->put_off);
     for (uint32_t group = t->keyed->range.first; group <= t->keyed->range.last; group++) {
       drop_head(t, d, (uint16_t)group);
+      if (SC_PLANTED(TIMERS_LOST) && group % 3 == 2)
+        continue;
       int rc = rebuild_group(t, d, (uint16_t)group, err);
       if (rc < 0)
         return rc;

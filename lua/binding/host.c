@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../core/base/mem.h"
+#include "allocator.h"
 #include "codec.h"
 
 typedef struct name_entry {
@@ -17,6 +18,9 @@ typedef struct name_entry {
 
 struct lsc_host {
   lua_State *L;        /* main thread */
+  lsc_allocator_t *allocator; /* its memory */
+  bool warns;          /* warnings are shown: the script said warn("@on") */
+  bool warning;        /* one has begun and goes on */
   int root;            /* registry reference of the root table */
   name_entry_t *names; /* field names that were asked for */
   uint32_t n_names;    /* how many */
@@ -138,11 +142,30 @@ static int load_root(lua_State *L) {
   return 0;
 }
 
-static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out, sc_error_t *err) {
+/* As in the standard interpreter: off until "@on"; a warning of one piece that begins with '@' is a
+ * control message. */
+static void show_warning(void *arg, const char *text, int to_be_continued) {
+  lsc_host_t *host = arg;
+  bool first = !host->warning;
+  host->warning = to_be_continued;
+  if (first && !to_be_continued && text[0] == '@') {
+    if (strcmp(text, "@on") == 0 || strcmp(text, "@off") == 0)
+      host->warns = text[2] == 'n';
+    return;
+  }
+  if (host->warns)
+    fprintf(stderr, "%s%s%s", first ? "Lua warning: " : "", text, to_be_continued ? "" : "\n");
+}
+
+static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out,
+                       sc_error_t *err) {
   lsc_host_t *host = sc_calloc(1, sizeof *host);
   lsc_interrupt_enter(&host->interrupt, canceled);
   host->root = LUA_NOREF;
-  host->L = luaL_newstate();
+  host->allocator = lsc_allocator_create();
+  host->L = lua_newstate(lsc_allocate, host->allocator);
+  if (host->L)
+    lua_setwarnf(host->L, show_warning, host);
   args->host = host;
   int rc = host->L ? lsc_protect_traced(host->L, load_root, args, 0, err)
                    : sc_fail(err, SC_ELIMIT, "not enough memory for a Lua state");
@@ -172,6 +195,7 @@ void lsc_host_destroy(lsc_host_t *host) {
     return;
   if (host->L)
     lua_close(host->L);
+  lsc_allocator_destroy(host->allocator);
   lsc_interrupt_leave(&host->interrupt);
   for (uint32_t i = 0; i < host->n_names; i++)
     free(host->names[i].text);

@@ -6,7 +6,8 @@
 
 #include <lauxlib.h>
 
-/* The slot that lives on this thread. Written by it alone; read by the handler on the same thread. */
+/* The slot that lives on this thread. Written by it alone; read by the handler on the same
+ * thread. */
 static _Thread_local lsc_interrupt_t *current;
 
 static void hook(lua_State *L, lua_Debug *ar) {

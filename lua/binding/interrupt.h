@@ -1,14 +1,14 @@
 /*
  * interrupt: ends a user's function that runs on after its job was canceled, from outside.
  *
- * A slot's thread has SIGURG unblocked (all other engine threads block everything). The handler does
- * one thing, which Lua allows in a handler: it sets a hook in the Lua thread that runs there. The hook
- * raises if the attempt was canceled, and takes itself away if not. Which Lua thread runs is noted by
- * whoever resumes one: the runner, and the slot's own coroutine.resume and wrap
- * (lsc_interrupt_watch_coroutines), since a hook does not reach coroutines made before it.
- * Who sends the signal: the world's `interrupt`, told by the job (core/runtime/job.c), again and
- * again until the slot is down, so that a pcall around the error helps nobody.
- * A function that hangs in C cannot be ended; its system call returns early, that is all.
+ * A slot's thread has SIGURG unblocked (all other engine threads block everything). The handler
+ * does one thing, which Lua allows in a handler: it sets a hook in the Lua thread that runs there.
+ * The hook raises if the attempt was canceled, and takes itself away if not. Which Lua thread runs
+ * is noted by whoever resumes one: the runner, and the slot's own coroutine.resume and wrap
+ * (lsc_interrupt_watch_coroutines), since a hook does not reach coroutines made before it. Who
+ * sends the signal: the world's `interrupt`, told by the job (core/runtime/job.c), again and again
+ * until the slot is down, so that a pcall around the error helps nobody. A function that hangs in C
+ * cannot be ended; its system call returns early, that is all.
  *
  * Threads: everything on the slot's thread. Ownership: embedded in the host; enter ... leave.
  */
@@ -28,12 +28,12 @@ typedef struct lsc_interrupt {
 void lsc_interrupt_enter(lsc_interrupt_t *i, const atomic_bool *canceled);
 void lsc_interrupt_leave(lsc_interrupt_t *i);
 
-/* Around every resume and protected call: L begins to run; the one that ran before is returned, to be
- * marked again afterwards. Does nothing on threads that are no slot's. */
+/* Around every resume and protected call: L begins to run; the one that ran before is returned,
+ * to be marked again afterwards. Does nothing on threads that are no slot's. */
 lua_State *lsc_interrupt_mark(lua_State *L);
 
-/* Replace coroutine.resume and coroutine.wrap of this state by ones that note what runs. They behave
- * like Lua's. */
+/* Replace coroutine.resume and coroutine.wrap of this state by ones that note what runs. They
+ * behave like Lua's. */
 void lsc_interrupt_watch_coroutines(lua_State *L);
 
 #endif

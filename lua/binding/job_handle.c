@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 
@@ -21,24 +22,33 @@ int lsc_push_failure(lua_State *L, int rc, sc_error_t *err) {
   return 3;
 }
 
+typedef struct handle {
+  sc_job_t *job;   /* first: the box */
+  pid_t owner;     /* the process that started it */
+} handle_t;
+
 sc_job_t **lsc_job_box(lua_State *L) {
-  sc_job_t **box = lua_newuserdatauv(L, sizeof *box, 0);
-  *box = NULL;
+  handle_t *h = lua_newuserdatauv(L, sizeof *h, 0);
+  *h = (handle_t){NULL, getpid()};
   luaL_setmetatable(L, LSC_JOB);
-  return box;
+  return &h->job;
 }
 
 static sc_job_t *check(lua_State *L) {
-  sc_job_t *job = *(sc_job_t **)luaL_checkudata(L, 1, LSC_JOB);
-  if (!job)
+  handle_t *h = luaL_checkudata(L, 1, LSC_JOB);
+  if (!h->job)
     luaL_error(L, "attempt to use a closed job");
-  return job;
+  if (h->owner != getpid())
+    luaL_error(L, "the job %s belongs to process %d, which forked this one", sc_job_id(h->job),
+               (int)h->owner);
+  return h->job;
 }
 
 static int job_gc(lua_State *L) {
-  sc_job_t **box = luaL_checkudata(L, 1, LSC_JOB);
-  sc_job_unref(*box);
-  *box = NULL;
+  handle_t *h = luaL_checkudata(L, 1, LSC_JOB);
+  if (h->owner == getpid()) /* a forked child has a copy of the memory, and none of the threads */
+    sc_job_unref(h->job);
+  h->job = NULL;
   return 0;
 }
 
@@ -59,7 +69,8 @@ static void set_int(lua_State *L, const char *name, uint64_t value) {
   lua_setfield(L, -2, name);
 }
 
-/* The strings of a status are the C side's: they are copied before anything can raise but memory. */
+/* The strings of a status are the C side's: they are copied before anything can raise but
+ * memory. */
 static int job_status(lua_State *L) {
   sc_job_status_t s;
   sc_job_t *job = check(L);
@@ -132,15 +143,19 @@ static int job_wait(lua_State *L) {
 }
 
 static int job_cancel(lua_State *L) {
-  sc_job_cancel(check(L));
+  sc_job_t *job = check(L);
+  if (lsc_engine_runs()) /* else the shutdown has cancelled it */
+    sc_job_cancel(job);
   lua_pushboolean(L, 1);
   return 1;
 }
 
 static int job_checkpoint(lua_State *L) {
   sc_job_t *job = check(L);
-  uint64_t ticket = sc_job_checkpoint(job), id = 0;
   sc_error_t err = SC_ERROR_INIT;
+  if (!lsc_engine_runs())
+    return lsc_push_failure(L, sc_fail(&err, SC_ECLOSED, "the process is leaving"), &err);
+  uint64_t ticket = sc_job_checkpoint(job), id = 0;
   int rc;
   while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
     news(L, job, -1);
@@ -192,7 +207,8 @@ void lsc_job_open(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"id", job_id}, {"status", job_status}, {"wait", job_wait}, {"cancel", job_cancel},
       {"checkpoint", job_checkpoint}, {"statistics", job_statistics}, {"metrics", job_metrics},
-      {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc}, {NULL, NULL}};
+      {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc},
+      {NULL, NULL}};
   luaL_newmetatable(L, LSC_JOB);
   luaL_setfuncs(L, methods, 0);
   lua_pushvalue(L, -1);

@@ -7,7 +7,8 @@
  *
  * Threads: the Lua state's own. Ownership: a handle holds one reference on its job; the job goes on
  * without it. Waiting blocks the script in poll; a signal ends the wait so that Lua's own handler
- * raises (Ctrl-C), as Lua users expect.
+ * raises (Ctrl-C), as Lua users expect. In a forked child every method raises: it has none of the
+ * engine's threads.
  */
 #ifndef LSC_JOB_HANDLE_H
 #define LSC_JOB_HANDLE_H
@@ -20,6 +21,7 @@
 
 void lsc_job_open(lua_State *L);             /* registers the metatable */
 sc_job_t **lsc_job_box(lua_State *L);        /* pushes an empty handle; put the job into *box */
+bool lsc_engine_runs(void); /* module.c: false before the first start and from the shutdown on */
 /* nil, "ECODE: message", "ECODE"; clears err. Returns 3. */
 int lsc_push_failure(lua_State *L, int rc, sc_error_t *err);
 

@@ -92,8 +92,9 @@ static uint32_t count_fields(lua_State *L, int t) {
   return n;
 }
 
-/* Push a copy of the table at the top, as it would come back from bytes; 0 with nothing pushed where
- * it holds what has none: bytes then say what that is. Twice as fast as the way through bytes. */
+/* Push a copy of the table at the top, as it would come back from bytes; 0 with nothing pushed
+ * where it holds what has none: bytes then say what that is. Twice as fast as the way through
+ * bytes. */
 static int copy_table(lua_State *L, int depth) {
   int from = lua_gettop(L);
   if (depth > SC_VALUE_DEPTH_MAX || !lua_checkstack(L, 6))

@@ -2,7 +2,8 @@
  * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
- * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one), returns it.
+ * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one),
+ * returns it.
  *
  * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
@@ -50,6 +51,13 @@ static sc_engine_t *engine_of_process(sc_error_t *err) {
   sc_engine_t *engine = process.engine;
   pthread_mutex_unlock(&process.lock);
   return engine;
+}
+
+bool lsc_engine_runs(void) {
+  pthread_mutex_lock(&process.lock);
+  bool runs = process.engine && process.owner == getpid();
+  pthread_mutex_unlock(&process.lock);
+  return runs;
 }
 
 static int sentinel_gc(lua_State *L) {

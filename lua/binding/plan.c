@@ -119,7 +119,8 @@ static const sc_operator_type_t *find_type(const char *kind, bool native, sc_err
 }
 
 /* The operator's table is on top. */
-static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer parallelism, sc_error_t *err) {
+static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer parallelism,
+                        sc_error_t *err) {
   const char *kind = field_str(L, "kind");
   bool native = field_bool(L, "native");
   const sc_operator_type_t *type = find_type(kind ? kind : "", native, err);
@@ -257,7 +258,8 @@ static void read_log(lua_State *L, sc_job_options_t *o) {
 static sc_externalized_t externalized(const char *name) {
   if (name && strcmp(name, "delete_on_cancellation") == 0)
     return SC_EXTERNALIZED_DELETE_ON_CANCELLATION;
-  return name && strcmp(name, "no_externalized") == 0 ? SC_EXTERNALIZED_NONE : SC_EXTERNALIZED_RETAIN;
+  return name && strcmp(name, "no_externalized") == 0 ? SC_EXTERNALIZED_NONE
+                                                      : SC_EXTERNALIZED_RETAIN;
 }
 
 static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
@@ -305,7 +307,8 @@ static char *copy_field(lua_State *L, const char *name, size_t *len) {
   return copy;
 }
 
-int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t **out, sc_error_t *err) {
+int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t **out,
+                  sc_error_t *err) {
   index = lua_absindex(L, index);
   lsc_plan_t *p = lua_newuserdatauv(L, sizeof *p, 0);
   memset(p, 0, sizeof *p);

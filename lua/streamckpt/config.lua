@@ -261,6 +261,28 @@ function config.check(schema, options, what, prefix)
   return out
 end
 
+local function list_into(out, schema, prefix)
+  for name, rule in pairs(schema) do
+    if rule.options then
+      list_into(out, rule.options, prefix .. name .. ".")
+    elseif rule.unbuilt ~= true then
+      out[#out + 1] = { path = prefix .. name, default = rule.default, check = rule.check }
+    end
+  end
+end
+
+--- The options that sc.env takes, for documentation and tools; those of parts that are not built are
+-- left out.
+-- @return an array of {path = "checkpoint.interval", default (as the engine takes it, or nil where it
+--   depends on others), check = function(value) -> checked value, or nil and what is expected}, by path
+-- Example: for _, option in ipairs(config.list()) do print(option.path, option.default) end
+function config.list()
+  local out = {}
+  list_into(out, JOB, "")
+  table.sort(out, function(a, b) return a.path < b.path end)
+  return out
+end
+
 -- Without a strategy there is the default: exponential_delay where there is something to go back to,
 -- none otherwise; but whoever says how often and how long has said fixed_delay.
 local function fill_restart(restart, checkpointing, what)

@@ -165,7 +165,8 @@ end
 
 --- A source in Lua. Its splits are found once and dealt to the tasks; where each of them stands is
 -- in every checkpoint.
--- @param spec {splits = function() -> array of plain values,
+-- @param spec {splits = function(parallelism) -> array of plain values, called once, in one slot; a task
+--     reads one split after another, and takes a further one when all that it has wait,
 --   read = function(ctx, split, position) -> the new position, or nil when the split is at its end;
 --     a second result is how many ms to wait before the next call. position is nil at first;
 --     ctx:emit(value [, timestamp in ms]) emits,

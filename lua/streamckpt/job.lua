@@ -157,8 +157,8 @@ function methods:cancel()
   return enter(self, "cancel"):cancel()
 end
 
---- Take a checkpoint now, and wait for it.
--- @return its id; or nil, message, code
+--- Take a checkpoint now, or as soon as the job runs, and wait for it.
+-- @return its id; or nil, message, code: the job has no folder for it or ended first, or it failed
 -- Example: local id = assert(job:checkpoint())
 function methods:checkpoint()
   local handle = enter(self, "checkpoint")

@@ -32,11 +32,11 @@ function misuse.raise(format, ...)
 end
 
 --- Where the user's script is now.
--- @return "file.lua:12"; "the prompt" where no user function is on the stack, since what a prompt is
---   given is returned to it, as a tail call, which leaves no trace
+-- @return "file.lua:12", or "stdin" where no user function is on the stack: an expression that is typed
+--   at the prompt is a tail call, which leaves none
 function misuse.place()
   local level = user_level()
-  if level == 0 then return "the prompt" end
+  if level == 0 then return "stdin" end
   local info = debug.getinfo(level, "Sl")
   return ("%s:%d"):format(info.short_src, info.currentline)
 end

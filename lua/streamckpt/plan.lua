@@ -65,7 +65,8 @@ end
 -- What messages, logs and metrics call an operator: as the user named it, or else by where it was made,
 -- since a uid that was made up tells nobody which of five maps it is.
 local function title_of(node)
-  return node.name or node.uid or ("%s at %s"):format(node.call, node.where:match("^[^%[].*/([^/]*)$") or node.where)
+  local place = node.where:match("^[^%[].*/([^/]*)$") or node.where
+  return node.name or node.uid or ("%s at %s"):format(node.call, place)
 end
 
 local function operator_of(node, uid, options)

@@ -28,7 +28,8 @@ function methods:rows(uid)
 end
 
 --- What became of the checkpoints, as job:checkpoints().
--- @return {counts, latest, history}
+-- @return {counts, latest, history}; durations in ms, sizes in bytes
+-- Example: print(env:execute():checkpoints().counts.completed)
 function methods:checkpoints()
   return self.job:checkpoints()
 end
@@ -44,7 +45,8 @@ function methods:metrics(uid)
 end
 
 --- How the job ended, as job:status().
--- @return {state, attempt, restarts, error, last_checkpoint}
+-- @return {state = "finished" or "canceled", attempt, restarts, error, last_checkpoint, ...}
+-- Example: print(env:execute():status()) --> finished, checkpoint 7
 function methods:status()
   return self.job:status()
 end

@@ -238,8 +238,8 @@ describe("sink and to", function()
     local folder = p.folder()
     p.run({}, function(env)
       local s = env:from_values { "a", "b" }
-      s:sink { uid = "s", open = function(ctx) ctx_file = assert(io.open(folder .. "/" .. ctx.uid, "w")) end,
-        fn = function(v) ctx_file:write(v) end, close = function() ctx_file:close() end }
+      s:sink { uid = "s", open = function(ctx) _G.ctx_file = assert(io.open(folder .. "/" .. ctx.uid, "w")) end,
+        fn = function(v) _G.ctx_file:write(v) end, close = function() _G.ctx_file:close() end }
       s:to(function(v) local f = io.open(folder .. "/" .. v, "w") f:write(v .. v) f:close() end)
     end)
     assert.equals("ab", p.read(folder .. "/s"))

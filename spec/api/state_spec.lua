@@ -116,10 +116,10 @@ describe("a map", function()
       return env:from_values { { k = 1 }, { k = 1 } }:key_by("k"):process {
         uid = "p", state = { m = sc.map() },
         on_element = function(ctx)
-          if kept then kept() end -- luacheck: ignore
+          if _G.kept then _G.kept() end
           for i = 1, 3 do ctx.state.m:set(i, i) end
-          kept = ctx.state.m:pairs() -- luacheck: ignore
-          kept()
+          _G.kept = ctx.state.m:pairs()
+          _G.kept()
         end,
       }
     end)

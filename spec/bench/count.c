@@ -4,9 +4,9 @@
  *   count [engine=job|plain] [events=N] [keys=K] [skew=uniform|zipf] [pad=BYTES] [parallelism=P]
  *         [slots=N] [checkpoint=MS] [dir=FOLDER]
  *
- * With more slots than the parallelism the slots beyond it have no tasks; `spread=1` puts the
- * counters on other slots than the sources. wall_s and cpu_s (of the whole process) are from the
- * first event to the end of the job. Checkpoints go to `dir`, which stays.
+ * wall_s and cpu_s (of the whole process) are from the first event to the end of the job, made_s
+ * and made_cpu_s to the last event: a job with checkpoints goes on to wait for its last one.
+ * Checkpoints go to `dir`, which stays.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -116,7 +116,8 @@ static void print_checkpoints(sc_job_t *job) {
     }
   }
   printf(",\"checkpoints\":{\"n\":%" PRId64 ",\"max_sync_ms\":%.3f,\"max_ms\":%.0f,"
-         "\"bytes_max\":%" PRId64 "}", sc_value_field_int(counts, "completed", 0), sync, whole, size);
+         "\"bytes_max\":%" PRId64 "}",
+         sc_value_field_int(counts, "completed", 0), sync, whole, size);
   sc_buf_free(&all);
 }
 
@@ -134,9 +135,11 @@ static void run_job(args_t *a) {
   if (!engine || sc_job_start(engine, make_graph(a), &o, &job, &err) < 0)
     die("job", err.message);
   sc_job_status_t status;
-  for (sc_job_status(job, &status); !sc_job_state_ended(status.state); sc_job_status(job, &status)) {
+  sc_job_status(job, &status);
+  while (!sc_job_state_ended(status.state)) {
     sc_job_status_fini(&status);
     sc_job_wait_news(job, -1);
+    sc_job_status(job, &status);
   }
   double end_s = sc_count_now(), end_cpu = sc_count_cpu();
   if (status.state != SC_JOB_FINISHED)
@@ -146,6 +149,8 @@ static void run_job(args_t *a) {
     print_checkpoints(job);
   sc_job_unref(job);
   sc_engine_destroy(engine); /* the operators are gone behind this: sums are whole */
+  a->work.made_s -= a->work.begin_s;
+  a->work.made_cpu_s -= a->work.cpu_s;
   a->work.begin_s = end_s - a->work.begin_s;
   a->work.cpu_s = end_cpu - a->work.cpu_s;
 }
@@ -167,10 +172,11 @@ int main(int argc, char **argv) {
   }
   struct rusage r;
   getrusage(RUSAGE_SELF, &r);
-  printf(",\"slots\":%" PRIu64 ",\"wall_s\":%.3f,\"cpu_s\":%.3f,\"max_rss_mb\":%.1f,\"entries\":%"
-         PRIu64 ",\"entry_bytes\":%" PRIu64 ",\"n\":%" PRIu64 ",\"total\":%" PRIu64
-         ",\"check\":\"%" PRIu64 "\"}\n", a.slots, w->begin_s, w->cpu_s,
-         (double)r.ru_maxrss / 1024, w->usage_entries, w->usage_bytes, w->sums.n, w->sums.total,
-         w->sums.check);
+  printf(",\"slots\":%" PRIu64 ",\"wall_s\":%.3f,\"cpu_s\":%.3f,\"made_s\":%.3f,"
+         "\"made_cpu_s\":%.3f,\"max_rss_mb\":%.1f,\"entries\":%" PRIu64 ",\"entry_bytes\":%" PRIu64,
+         a.slots, w->begin_s, w->cpu_s, w->made_s, w->made_cpu_s, (double)r.ru_maxrss / 1024,
+         w->usage_entries, w->usage_bytes);
+  printf(",\"n\":%" PRIu64 ",\"total\":%" PRIu64 ",\"check\":\"%" PRIu64 "\"}\n", w->sums.n,
+         w->sums.total, w->sums.check);
   return 0;
 }

@@ -115,6 +115,13 @@ static void note_begin(sc_count_work_t *w) {
   pthread_mutex_unlock(&w->lock);
 }
 
+static void note_end(sc_count_work_t *w) {
+  pthread_mutex_lock(&w->lock);
+  w->made_s = sc_count_now();
+  w->made_cpu_s = sc_count_cpu();
+  pthread_mutex_unlock(&w->lock);
+}
+
 static int source_poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   static const uint8_t zeros[256];
   source_t *s = (source_t *)op;
@@ -130,6 +137,8 @@ static int source_poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
     note_begin(s->work);
   }
   event_t e = make_event(s->at++, s->work, s->log_keys);
+  if (s->at == s->end)
+    note_end(s->work);
   sc_buf_clear(&s->key);
   sc_pack_int(&s->key, (int64_t)e.key);
   sc_buf_clear(&s->value);

@@ -28,6 +28,7 @@ typedef struct sc_count_work {
   pthread_mutex_t lock;     /* guards what follows */
   bool begun;               /* an event has been made */
   double begin_s, cpu_s;    /* when: monotonic clock, CPU time of the process */
+  double made_s, made_cpu_s; /* the same when the last event has been made */
   sc_count_sums_t sums;     /* of the sinks that are gone */
   uint64_t usage_entries, usage_bytes; /* of the counters when their operators were destroyed */
 } sc_count_work_t;

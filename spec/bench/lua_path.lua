@@ -25,7 +25,8 @@ end
 
 local function bare()
   local states = {}
-  local record_bytes, state_bytes = probe.codec_encode(widen(make(1))), probe.codec_encode { n = 1, bytes = 5000 }
+  local record_bytes = probe.codec_encode(widen(make(1)))
+  local state_bytes = probe.codec_encode { n = 1, bytes = 5000 }
   for i = 0, N - 1 do
     local e = widen(make(i))
     probe.codec_encode_times(e, 1)             -- the exchange

@@ -12,13 +12,15 @@ struct sim_check {
   sim_shared_t *shared;
   sc_storage_t *storage;
   const sim_model_t *model;
-  uint64_t highest_id;   /* of a folder that was made */
-  uint64_t newest_safe;  /* newest checkpoint whose _metadata was ever safe */
+  uint64_t highest_id;         /* of a folder that was made */
+  uint64_t n_safe;             /* checkpoints whose _metadata was ever safe */
+  uint64_t newest_safe;        /* newest checkpoint whose _metadata was ever safe */
   sim_list_t lines[SIM_NODES]; /* committed, of each sink */
   sim_list_t fired[SIM_NODES]; /* timers that fired, by the state in the end */
 };
 
-sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage, const sim_model_t *model) {
+sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage,
+                              const sim_model_t *model) {
   sim_check_t *c = sc_calloc(1, sizeof *c);
   c->shared = shared;
   c->storage = storage;
@@ -41,7 +43,7 @@ void sim_check_destroy(sim_check_t *c) {
   free(c);
 }
 
-uint64_t sim_check_newest_safe(const sim_check_t *c) { return c->newest_safe; }
+uint64_t sim_check_completed(const sim_check_t *c) { return c->n_safe; }
 
 /* ---- at every change ---- */
 
@@ -69,15 +71,18 @@ static void folder_synced(sim_check_t *c, const char *path) {
   if (!rest || *rest || id <= c->newest_safe)
     return;
   char *metadata = sc_path_join(path, SC_METADATA_NAME);
-  if (sc_sim_storage_safe(c->storage, metadata))
+  if (sc_sim_storage_safe(c->storage, metadata)) {
     c->newest_safe = id;
+    c->n_safe++;
+  }
   free(metadata);
 }
 
 /* "job.sink7.0000000042.1.json" -> 7, 42. */
 static bool parse_committed(const char *name, int *node, uint64_t *id, uint32_t *subtask) {
   int n = 0;
-  return sscanf(name, SIM_JOB_ID ".sink%d.%" SCNu64 ".%" SCNu32 ".json%n", node, id, subtask, &n) == 3 &&
+  return sscanf(name, SIM_JOB_ID ".sink%d.%" SCNu64 ".%" SCNu32 ".json%n", node, id, subtask, &n) ==
+             3 &&
          n && !name[n];
 }
 
@@ -87,13 +92,17 @@ static void renamed(sim_check_t *c, const char *to) {
   uint64_t id;
   const char *slash = strrchr(to, '/');
   if (slash && parse_committed(slash + 1, &node, &id, &subtask) && id > c->newest_safe)
-    sim_wrong(c->shared, "part %s is committed, but the newest safe checkpoint is %" PRIu64, slash + 1,
-              c->newest_safe);
+    sim_wrong(c->shared, "part %s is committed, but the newest safe checkpoint is %" PRIu64,
+              slash + 1, c->newest_safe);
 }
 
-typedef struct listed { const char *path; bool found; } listed_t;
+typedef struct listed {
+  const char *path;
+  bool found;
+} listed_t;
 
-static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask, const sc_handle_t *h) {
+static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
+                     const sc_handle_t *h) {
   listed_t *l = arg;
   const char *dir = op->subtasks[subtask].directory;
   char *path = dir ? sc_format(SIM_JOB_DIR "/%s/%s", dir, h->file) : NULL;
@@ -115,7 +124,7 @@ static void removed(sim_check_t *c, const char *path) {
   const char *rest = in_checkpoint(path, &id);
   sc_job_scan_t *scan;
   if (!rest || *rest != '/' || strcmp(rest + 1, SC_METADATA_NAME) == 0 ||
-      sc_job_scan(c->storage, SIM_JOB_DIR, false, &scan, NULL) < 0)
+      sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
   for (uint32_t i = 0; i < scan->n; i++) {
     if (scan->list[i].state != SC_FOUND_VALID)
@@ -125,32 +134,37 @@ static void removed(sim_check_t *c, const char *path) {
     if (scan->list[i].id == id)
       sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
     if (l.found)
-      sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path, scan->list[i].id);
+      sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path,
+                scan->list[i].id);
   }
   sc_job_scan_destroy(scan);
 }
 
-void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns) {
+void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world,
+                      int64_t latency_ns) {
   sc_sim_storage_attach(c->storage, NULL, 0); /* we look from outside */
   switch (op->kind) {
-  case SC_SIM_MAKE_DIR: folder_made(c, op->path); break;
-  case SC_SIM_SYNC_DIR: folder_synced(c, op->path); break;
-  case SC_SIM_RENAME: renamed(c, op->to); break;
-  case SC_SIM_REMOVE: removed(c, op->path); break;
-  default: break;
+    case SC_SIM_MAKE_DIR: folder_made(c, op->path); break;
+    case SC_SIM_SYNC_DIR: folder_synced(c, op->path); break;
+    case SC_SIM_RENAME: renamed(c, op->to); break;
+    case SC_SIM_REMOVE: removed(c, op->path); break;
+    default: break;
   }
   sc_sim_storage_attach(c->storage, world, latency_ns);
 }
 
 void sim_check_told_complete(sim_check_t *c, uint64_t id) {
   if (id > c->newest_safe)
-    sim_wrong(c->shared, "operators are told that checkpoint %" PRIu64
-              " completed, but the newest safe one is %" PRIu64, id, c->newest_safe);
+    sim_wrong(c->shared,
+              "operators are told that checkpoint %" PRIu64
+              " completed, but the newest safe one is %" PRIu64,
+              id, c->newest_safe);
 }
 
 void sim_check_restored(sim_check_t *c, uint64_t id) {
   if (id < c->newest_safe)
-    sim_wrong(c->shared, "the job begins from checkpoint %" PRIu64 ", but %" PRIu64 " had completed", id,
+    sim_wrong(c->shared,
+              "the job begins from checkpoint %" PRIu64 ", but %" PRIu64 " had completed", id,
               c->newest_safe);
 }
 
@@ -159,8 +173,11 @@ void sim_check_restored(sim_check_t *c, uint64_t id) {
 static bool parse_line(const char *line, sim_record_t *r) {
   int n = 0;
   *r = (sim_record_t){0};
-  return sscanf(line, "{\"k\":%" SCNd64 ",\"l\":%" SCNd64 ",\"s\":%" SCNd64 ",\"t\":%" SCNd64
-                ",\"v\":%" SCNd64 "}%n", &r->k, &r->l, &r->s, &r->t, &r->v, &n) == 5 && n && !line[n];
+  return sscanf(line,
+                "{\"k\":%" SCNd64 ",\"l\":%" SCNd64 ",\"s\":%" SCNd64 ",\"t\":%" SCNd64
+                ",\"v\":%" SCNd64 "}%n",
+                &r->k, &r->l, &r->s, &r->t, &r->v, &n) == 5 &&
+         n && !line[n];
 }
 
 static void add_line(sim_check_t *c, int node, const char *name, const char *line) {
@@ -193,9 +210,10 @@ static void check_order(sim_check_t *c, int node, const char *name, uint32_t fir
     for (uint32_t x = 0; x < i; x++)
       if (all->list[x].l == all->list[i].l && all->list[x].k == all->list[i].k &&
           all->list[x].s > all->list[i].s) {
-        sim_wrong(c->shared, "%s: number %" PRId64 " of lane %" PRId64 ", key %" PRId64
-                  " stands behind number %" PRId64, name, all->list[i].s, all->list[i].l,
-                  all->list[i].k, all->list[x].s);
+        sim_wrong(c->shared,
+                  "%s: number %" PRId64 " of lane %" PRId64 ", key %" PRId64
+                  " stands behind number %" PRId64,
+                  name, all->list[i].s, all->list[i].l, all->list[i].k, all->list[x].s);
         return;
       }
 }
@@ -261,14 +279,15 @@ static void check_complete(sim_check_t *c, uint32_t node) {
       if (want->list[i].t != 2 && !sim_list_find(got, &want->list[i]))
         missing = &want->list[i];
     sim_wrong(c->shared, "%s has %u lines, the model has %u; lost is %" PRId64 "/%" PRId64,
-              p->nodes[node].uid, got->n - fired, data, missing ? missing->l : -1, missing ? missing->s : -1);
+              p->nodes[node].uid, got->n - fired, data, missing ? missing->l : -1,
+              missing ? missing->s : -1);
   }
   uint32_t expected = 0;
   for (uint32_t k = 0; k < p->nodes[node].n_inputs; k++)
     expected += p->nodes[node].inputs[k].side ? c->fired[p->nodes[node].inputs[k].from].n : 0;
   if (fired != expected)
-    sim_wrong(c->shared, "%s has %u lines of timers that fired, by the state %u fired", p->nodes[node].uid,
-              fired, expected);
+    sim_wrong(c->shared, "%s has %u lines of timers that fired, by the state %u fired",
+              p->nodes[node].uid, fired, expected);
 }
 
 /* ---- state in the end ---- */
@@ -347,8 +366,9 @@ static void check_state(sim_check_t *c, const sc_metadata_t *m, uint32_t node) {
   for (uint32_t s = 0; op && s < op->parallelism; s++)
     for (uint32_t h = 0; h < op->subtasks[s].state.n_handles; h++) {
       const sc_handle_t *handle = &op->subtasks[s].state.handles[h];
-      char *dir = op->subtasks[s].directory ? sc_format(SIM_JOB_DIR "/%s", op->subtasks[s].directory)
-                                            : sc_format(SIM_JOB_DIR "/chk-%" PRIu64, m->id);
+      char *dir = op->subtasks[s].directory
+                      ? sc_format(SIM_JOB_DIR "/%s", op->subtasks[s].directory)
+                      : sc_format(SIM_JOB_DIR "/chk-%" PRIu64, m->id);
       if (handle->kind == SC_HANDLE_KEYED)
         read_handle(c, node, dir, handle, &f);
       free(dir);
@@ -360,8 +380,8 @@ static void check_state(sim_check_t *c, const sc_metadata_t *m, uint32_t node) {
   if (f.windows)
     sim_wrong(c->shared, "%s: %u windows are still open", n->uid, f.windows);
   if (f.waiting + c->fired[node].n != pt)
-    sim_wrong(c->shared, "%s: %u processing-time timers wait and %u fired, the model has %u", n->uid,
-              f.waiting, c->fired[node].n, pt);
+    sim_wrong(c->shared, "%s: %u processing-time timers wait and %u fired, the model has %u",
+              n->uid, f.waiting, c->fired[node].n, pt);
 }
 
 /* ---- orphans ---- */
@@ -417,8 +437,9 @@ static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
 
 void sim_check_end(sim_check_t *c) {
   sc_job_scan_t *scan;
-  if (sc_job_scan(c->storage, SIM_JOB_DIR, true, &scan, NULL) < 0 || scan->n == 0 ||
-      scan->list[scan->n - 1].state != SC_FOUND_VALID || !scan->list[scan->n - 1].metadata->finished) {
+  if (sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) < 0 || scan->n == 0 ||
+      scan->list[scan->n - 1].state != SC_FOUND_VALID ||
+      !scan->list[scan->n - 1].metadata->finished) {
     sim_wrong(c->shared, "the job has finished, but its newest checkpoint is not its last one");
     return;
   }

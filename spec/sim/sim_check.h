@@ -28,13 +28,14 @@
 
 typedef struct sim_check sim_check_t;
 
-sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage, const sim_model_t *model);
+sim_check_t *sim_check_create(sim_shared_t *shared, sc_storage_t *storage,
+                              const sim_model_t *model);
 void sim_check_destroy(sim_check_t *c);
 /* After each change of files, by the storage's observer. The storage is attached to `world`. */
 void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns);
 void sim_check_told_complete(sim_check_t *c, uint64_t id);
 void sim_check_restored(sim_check_t *c, uint64_t id); /* 0: a start found nothing */
-uint64_t sim_check_newest_safe(const sim_check_t *c);
+uint64_t sim_check_completed(const sim_check_t *c);   /* how many checkpoints were ever safe */
 /* The storage is seen from outside (attached to no world). */
 void sim_check_outputs(sim_check_t *c);
 void sim_check_end(sim_check_t *c);

@@ -5,6 +5,8 @@
  *   sim --seeds N --first M    seeds M .. M+N-1; stops at the first that fails, shrinks it, and
  *                              tells its story (--keep-going: goes on)
  *   sim --seed S [--cut ...]   one seed, with its story
+ *   sim --all-faults           (a build with SC_PLANT) for each planted fault the first seed that
+ *                              finds it; --fault NAME switches one on for the calls above
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,10 +20,12 @@
 #include <unistd.h>
 
 #include "../../core/base/mem.h"
+#include "../../core/base/planted.h"
 #include "../../core/sim/sim_world.h"
 #include "sim_run.h"
 
 #define STORY_LINES 48       /* a screen */
+#define TRIES 10             /* schedules for each smaller run */
 #define SECONDS_OF_A_SEED 60 /* of processor time; only a program that loops takes so long */
 
 /* All fibers are one thread: a lock that another fiber holds is waited for by letting it go on. */
@@ -34,9 +38,36 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m) {
   return rc;
 }
 
+/* ---- planted faults ---- */
+
+#ifdef SC_PLANT
+int sc__planted;
+
+#define NAME(name, text) #name,
+#define TEXT(name, text) text,
+static const char *const plant_names[] = {"", SC_PLANT_MAP(NAME) NULL};
+static const char *const plant_texts[] = {"", SC_PLANT_MAP(TEXT) NULL};
+
+static bool plant(const char *name) {
+  for (int i = 1; plant_names[i]; i++)
+    if (strcmp(plant_names[i], name) == 0)
+      sc__planted = i;
+  return sc__planted != 0;
+}
+#else
+static bool plant(const char *name) {
+  fprintf(stderr, "this build has no planted faults; make sim-faults has\n");
+  return false;
+}
+#endif
+
 /* ---- one seed in a process of its own ---- */
 
-typedef struct outcome { bool failed; sc_buf_t text; sim_totals_t totals; } outcome_t;
+typedef struct outcome {
+  bool failed;
+  sc_buf_t text;
+  sim_totals_t totals;
+} outcome_t;
 
 static void run_child(const sim_plan_t *plan, int fd) {
   sc_buf_t story = SC_BUF_INIT;
@@ -45,8 +76,8 @@ static void run_child(const sim_plan_t *plan, int fd) {
   alarm(SECONDS_OF_A_SEED * 5);
   int failed = sim_run(plan, &story, &totals);
   sc_buf_t all = SC_BUF_INIT;
-  sc_buf_put(&all, &totals, sizeof totals);
   sc_buf_put(&all, story.data, story.len);
+  sc_buf_put(&all, &totals, sizeof totals); /* last: others may have written to stderr before */
   for (size_t at = 0; at < all.len;) {
     ssize_t n = write(fd, all.data + at, all.len - at);
     if (n <= 0)
@@ -82,10 +113,10 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
   waitpid(pid, &status, 0);
   bool regular = WIFEXITED(status) && WEXITSTATUS(status) <= 1 && all.len >= sizeof out->totals;
   out->failed = !regular || WEXITSTATUS(status) == 1;
-  size_t skip = regular ? sizeof out->totals : 0;
+  size_t tail = regular ? sizeof out->totals : 0;
+  sc_buf_put(&out->text, all.data, all.len - tail);
   if (regular)
-    memcpy(&out->totals, all.data, skip);
-  sc_buf_put(&out->text, all.data + skip, all.len - skip);
+    memcpy(&out->totals, all.data + all.len - tail, tail);
   if (!regular)
     sc_buf_printf(&out->text, "\nWRONG: the process ended by %s %d\n",
                   WIFSIGNALED(status) ? "signal" : "exit code",
@@ -93,65 +124,99 @@ static void run_plan(const sim_plan_t *plan, outcome_t *out) {
   sc_buf_free(&all);
 }
 
-static bool fails(uint64_t seed, const sim_cut_t *cut) {
+#define SHAPE 24 /* letters of what was wrong that tell one fault from another */
+
+/* What was wrong, without numbers: a smaller run must fail in the same way. */
+static void shape_of(const sc_buf_t *text, char shape[SHAPE + 1]) {
+  const char *mark = memmem(text->data, text->len, "WRONG: ", 7),
+             *end = (char *)text->data + text->len;
+  int n = 0;
+  for (const char *at = mark ? mark + 7 : end; at < end && n < SHAPE && *at != '\n'; at++)
+    if (*at < '0' || *at > '9')
+      shape[n++] = *at;
+  shape[n] = 0;
+}
+
+/* Empty: it does not fail. */
+static void failure_of(uint64_t seed, const sim_cut_t *cut, char shape[SHAPE + 1]) {
   sim_plan_t plan;
   outcome_t o;
   sim_plan_make(&plan, seed, cut);
   run_plan(&plan, &o);
+  shape[0] = 0;
+  if (o.failed)
+    shape_of(&o.text, shape);
   sc_buf_free(&o.text);
-  return o.failed;
+}
+
+static bool fails(uint64_t seed, const sim_cut_t *cut) {
+  char shape[SHAPE + 1];
+  failure_of(seed, cut, shape);
+  return shape[0] != 0;
 }
 
 /* ---- shrinking ---- */
 
+typedef struct smallest {
+  uint64_t seed;
+  sim_cut_t cut;
+  char shape[SHAPE + 1];
+} smallest_t;
+
 /* Another schedule may be needed to see the same fault in a smaller run. */
-static bool still_fails(uint64_t seed, sim_cut_t cut, sim_cut_t *best) {
+static bool still_fails(smallest_t *best, sim_cut_t cut) {
   uint32_t first = cut.schedule;
-  for (uint32_t i = 0; i < 12; i++) {
+  for (uint32_t i = 0; i < TRIES; i++) {
+    char shape[SHAPE + 1];
     cut.schedule = first + i;
-    if (!fails(seed, &cut))
+    failure_of(best->seed, &cut, shape);
+    if (strcmp(shape, best->shape))
       continue;
-    *best = cut;
+    best->cut = cut;
     return true;
   }
   return false;
 }
 
-static bool drop_bits(uint64_t seed, sim_cut_t *best, bool nodes) {
+static bool drop_bits(smallest_t *best, bool nodes) {
   bool smaller = false;
   for (uint32_t i = 0; i < (nodes ? SIM_NODES : SIM_DISTURBANCES); i++) {
-    sim_cut_t cut = *best;
+    sim_cut_t cut = best->cut;
     uint32_t *bits = nodes ? &cut.no_node : &cut.no_disturbance;
     sim_plan_t plan;
-    sim_plan_make(&plan, seed, &cut);
+    sim_plan_make(&plan, best->seed, &cut);
     bool there = nodes ? i < plan.n_nodes && !plan.nodes[i].left_out
                        : i < plan.n_disturbances && !plan.disturbances[i].left_out;
     *bits |= 1u << i;
-    smaller |= there && still_fails(seed, cut, best);
+    smaller |= there && still_fails(best, cut);
   }
   return smaller;
 }
 
-static bool lower(uint64_t seed, sim_cut_t *best, size_t offset, uint32_t from) {
+/* A limit of the cut, tried from 1 on; `from` is above all that a plan draws. */
+static bool lower(smallest_t *best, size_t offset, uint32_t from) {
   uint32_t now;
-  memcpy(&now, (char *)best + offset, sizeof now);
+  memcpy(&now, (char *)&best->cut + offset, sizeof now);
   for (uint32_t v = 1; v < (now ? now : from); v = v * 2) {
-    sim_cut_t cut = *best;
+    sim_cut_t cut = best->cut;
     memcpy((char *)&cut + offset, &v, sizeof v);
-    if (still_fails(seed, cut, best))
+    if (still_fails(best, cut))
       return true;
   }
   return false;
 }
 
-static void shrink(uint64_t seed, sim_cut_t *best) {
+static sim_cut_t shrink(uint64_t seed) {
+  smallest_t best = {.seed = seed};
+  failure_of(seed, &best.cut, best.shape);
   for (bool smaller = true; smaller;) {
-    smaller = drop_bits(seed, best, false);
-    smaller |= drop_bits(seed, best, true);
-    smaller |= lower(seed, best, offsetof(sim_cut_t, max_splits), 5);
-    smaller |= lower(seed, best, offsetof(sim_cut_t, max_records), 41);
-    smaller |= lower(seed, best, offsetof(sim_cut_t, max_parallelism), 3);
+    smaller = drop_bits(&best, false);
+    smaller |= drop_bits(&best, true);
+    smaller |= lower(&best, offsetof(sim_cut_t, max_splits), 5);
+    smaller |= lower(&best, offsetof(sim_cut_t, max_records), 41);
+    smaller |= lower(&best, offsetof(sim_cut_t, max_parallelism), 3);
   }
+  return best.cut;
 }
 
 /* ---- telling ---- */
@@ -176,8 +241,9 @@ static void print_story(const char *program, uint64_t seed, const sim_cut_t *cut
   printf("seed %" PRIu64 "\n%.*s", seed, (int)text.len, (char *)text.data);
   printf("  turn  time (ms)\n");
   print_tail(&o.text);
-  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed, cut->no_disturbance,
-         cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism, cut->schedule);
+  printf("again: %s --seed %" PRIu64 " --cut %x,%x,%u,%u,%u,%u\n", program, seed,
+         cut->no_disturbance, cut->no_node, cut->max_splits, cut->max_records, cut->max_parallelism,
+         cut->schedule);
   sc_buf_free(&text);
   sc_buf_free(&o.text);
 }
@@ -186,7 +252,7 @@ static void print_story(const char *program, uint64_t seed, const sim_cut_t *cut
 
 typedef struct options {
   uint64_t seeds, first;
-  bool one, keep_going, raw;
+  bool one, keep_going, raw, all_faults;
   sim_cut_t cut;
 } options_t;
 
@@ -198,6 +264,11 @@ static bool parse(int argc, char **argv, options_t *o) {
       o->keep_going = true;
     } else if (strcmp(argv[i], "--raw") == 0) { /* as it is, without shrinking */
       o->raw = true;
+    } else if (strcmp(argv[i], "--all-faults") == 0) {
+      o->all_faults = true;
+    } else if (strcmp(argv[i], "--fault") == 0 && ++i < argc) {
+      if (!plant(value))
+        return false;
     } else if (strcmp(argv[i], "--seeds") == 0 && ++i < argc) {
       o->seeds = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--first") == 0 && ++i < argc) {
@@ -206,8 +277,9 @@ static bool parse(int argc, char **argv, options_t *o) {
       o->one = true;
       o->first = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--cut") == 0 && ++i < argc) {
-      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node, &o->cut.max_splits,
-                 &o->cut.max_records, &o->cut.max_parallelism, &o->cut.schedule) != 6)
+      if (sscanf(value, "%x,%x,%u,%u,%u,%u", &o->cut.no_disturbance, &o->cut.no_node,
+                 &o->cut.max_splits, &o->cut.max_records, &o->cut.max_parallelism,
+                 &o->cut.schedule) != 6)
         return false;
     } else {
       return false;
@@ -221,6 +293,29 @@ static double seconds(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+
+#ifdef SC_PLANT
+/* For each planted fault the first seed that finds it. */
+static int find_faults(const options_t *o) {
+  int missed = 0;
+  for (int i = 1; plant_names[i]; i++) {
+    sim_cut_t none = {0};
+    uint64_t seed = o->first, end = o->first + o->seeds;
+    sc__planted = i;
+    while (seed < end && !fails(seed, &none))
+      seed++;
+    missed += seed == end;
+    if (seed < end)
+      printf("%-18s found by seed %-5" PRIu64 " %s\n", plant_names[i], seed, plant_texts[i]);
+    else
+      printf("%-18s NOT FOUND         %s\n", plant_names[i], plant_texts[i]);
+    fflush(stdout);
+  }
+  return missed > 0;
+}
+#else
+static int find_faults(const options_t *o) { return !plant(""); }
+#endif
 
 static int run_seeds(const char *program, const options_t *o) {
   uint64_t failed = 0, done = 0;
@@ -240,7 +335,7 @@ static int run_seeds(const char *program, const options_t *o) {
       sim_cut_t cut = {0};
       failed++;
       if (!o->raw)
-        shrink(seed, &cut);
+        cut = shrink(seed);
       print_story(program, seed, &cut);
       if (!o->keep_going) {
         done++;
@@ -248,22 +343,28 @@ static int run_seeds(const char *program, const options_t *o) {
       }
     }
     if ((done + 1) % 500 == 0) {
-      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1, (double)(done + 1) / (seconds() - begin));
+      printf("%" PRIu64 " seeds, %.0f a second\n", done + 1,
+             (double)(done + 1) / (seconds() - begin));
       fflush(stdout);
     }
   }
   printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64 " failed; %" PRIu64 " lives, %" PRIu64
-         " turns; %.1f s\n", done, o->first, failed, sum.lives, sum.turns, seconds() - begin);
+         " checkpoints, %" PRIu64 " turns; %.1f s\n",
+         done, o->first, failed, sum.lives, sum.checkpoints, sum.turns, seconds() - begin);
   return failed > 0;
 }
 
 int main(int argc, char **argv) {
   options_t o;
   if (!parse(argc, argv, &o)) {
-    fprintf(stderr, "usage: %s [--seeds N] [--first M] [--keep-going] [--raw]\n"
-            "       %s --seed S [--cut D,N,S,R,P,O]\n", argv[0], argv[0]);
+    fprintf(stderr,
+            "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--fault NAME]\n"
+            "       %s --seed S [--cut D,N,S,R,P,O] [--fault NAME]\n       %s --all-faults\n",
+            argv[0], argv[0], argv[0]);
     return 2;
   }
+  if (o.all_faults)
+    return find_faults(&o);
   if (!o.one)
     return run_seeds(argv[0], &o);
   print_story(argv[0], o.first, &o.cut);

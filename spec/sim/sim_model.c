@@ -63,7 +63,8 @@ static void run_node(sim_model_t *m, const sim_plan_t *p, uint32_t at) {
   if (n->kind == SIM_SOURCE)
     run_source(n, out);
   for (uint32_t k = 0; k < n->n_inputs; k++) {
-    const sim_list_t *from = n->inputs[k].side ? &m->pt[n->inputs[k].from] : &m->out[n->inputs[k].from];
+    const sim_list_t *from = n->inputs[k].side ? &m->pt[n->inputs[k].from]
+                                               : &m->out[n->inputs[k].from];
     for (uint32_t i = 0; i < from->n; i++)
       sim_list_add(in, &from->list[i]);
   }

@@ -10,9 +10,9 @@
 #include "../../core/sim/sim_world.h"
 #include "sim_check.h"
 
-#define LIVES_MAX 14         /* then calm comes */
-#define TURNS_OF_A_LIFE 40000 /* then the process is killed: it may be slower than its timeouts */
-#define TURNS_OF_CALM 400000 /* a job that has not ended by then never will */
+#define LIVES_MAX 14          /* then calm comes */
+#define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
+#define TURNS_OF_CALM 60000   /* a job that has not ended by then never will */
 
 typedef enum { ENDED, CRASHED, REFUSED } end_t;
 
@@ -24,12 +24,12 @@ typedef struct run {
   sim_model_t *model;
   sim_check_t *check;
   sc_buf_t *story;
-  sc_world_t *world;   /* of this life */
+  sc_world_t *world; /* of this life */
   uint32_t life;
-  uint64_t turns;      /* of the lives before */
-  int64_t now_ns;      /* at the end of the life before */
-  uint32_t troubles;   /* told failures in this life */
-  bool canceled;       /* by us, in this life */
+  uint64_t turns;    /* of the lives before */
+  int64_t now_ns;    /* at the end of the life before */
+  uint32_t troubles; /* told failures in this life */
+  bool canceled;     /* by us, in this life */
 } run_t;
 
 /* ---- the story ---- */
@@ -54,7 +54,8 @@ static void raised(void *arg, const char *text) {
 
 static void op_failed(void *arg, const sc_sim_op_t *op, int code) {
   run_t *r = arg;
-  char *text = sc_format("! %s %s fails: %s", sc_sim_op_name(op->kind), op->path, sc_error_name(code));
+  char *text = sc_format("! %s %s fails: %s", sc_sim_op_name(op->kind), op->path,
+                         sc_error_name(code));
   r->troubles++;
   tell(r, text);
   free(text);
@@ -80,12 +81,17 @@ static int add_node(run_t *r, sc_graph_t *g, uint32_t i, int *index, sc_error_t 
   sc_pack_map(&options, 1);
   sc_pack_cstr(&options, "dir");
   sc_pack_cstr(&options, SIM_OUT);
-  sc_node_spec_t spec = {.uid = n->uid, .name = n->uid, .data = &r->places[i], .keyed = keyed,
+  sc_node_spec_t spec = {.uid = n->uid,
+                         .name = n->uid,
+                         .data = &r->places[i],
+                         .keyed = keyed,
                          .type = sink ? &sc_file_sink_type : sim_operator_type(n),
                          .options = sc_buf_bytes(&options),
                          .parallelism = sim_plan_parallelism(&r->plan, n->class, r->life),
-                         .max_parallelism = r->plan.max_parallelism, .start_new_chain = n->new_chain,
-                         .outputs = outputs, .n_outputs = keyed ? 2 : 1};
+                         .max_parallelism = r->plan.max_parallelism,
+                         .start_new_chain = n->new_chain,
+                         .outputs = outputs,
+                         .n_outputs = keyed ? 2 : 1};
   int rc = sc_graph_add(g, &spec, err);
   index[i] = rc;
   sc_buf_free(&options);
@@ -98,8 +104,8 @@ static int connect(run_t *r, sc_graph_t *g, uint32_t i, const int *index, sc_err
   for (uint32_t k = 0; rc == 0 && k < r->plan.nodes[i].n_inputs; k++) {
     const sim_input_t *in = &r->plan.nodes[i].inputs[k];
     bool hash = in->edge == SC_HASH;
-    rc = sc_graph_connect(g, (uint32_t)index[in->from], in->side ? "pt" : "main", (uint32_t)index[i], 0,
-                          in->edge, hash ? key : NULL, hash ? 1 : 0, err);
+    rc = sc_graph_connect(g, (uint32_t)index[in->from], in->side ? "pt" : "main",
+                          (uint32_t)index[i], 0, in->edge, hash ? key : NULL, hash ? 1 : 0, err);
   }
   return rc < 0 ? rc : 0;
 }
@@ -138,8 +144,12 @@ static void begin_world(run_t *r) {
   uint64_t at = !d ? 0 : d->at > r->turns ? d->at - r->turns : 1;
   sc_sim_world_config_t c = {
       .seed = (uint64_t)sim_mix((int64_t)r->plan.seed + 1000003 * r->plan.cut.schedule, r->life),
-      .start_ns = r->now_ns, .pool_threads = r->plan.pool_threads, .look_ns = r->plan.look_ns,
-      .crash_at_turn = at, .log_line = log_line, .log_arg = r};
+      .start_ns = r->now_ns,
+      .pool_threads = r->plan.pool_threads,
+      .look_ns = r->plan.look_ns,
+      .crash_at_turn = at,
+      .log_line = log_line,
+      .log_arg = r};
   r->world = sc_sim_world_create(&c, r->storage);
   sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? 1000 : r->plan.latency_ns);
   if (r->shared.calm)
@@ -151,16 +161,26 @@ static void begin_world(run_t *r) {
 static void fill_options(const run_t *r, sc_job_options_t *o) {
   const sim_plan_t *p = &r->plan;
   bool calm = r->shared.calm;
-  *o = (sc_job_options_t){
-      .id = SIM_JOB_ID, .name = SIM_JOB_ID, .dir = SIM_CKPT, .externalized = SC_EXTERNALIZED_RETAIN,
-      .checkpoint = {.interval_ms = p->interval_ms, .timeout_ms = calm ? 600000 : p->timeout_ms,
-                     .min_pause_ms = p->min_pause_ms, .max_concurrent = p->max_concurrent,
-                     .tolerable_failures = calm ? -1 : p->tolerable, .retain = p->retain},
-      .restart = {.kind = SC_RESTART_FIXED_DELAY, .attempts = p->restarts, .delay_ms = p->restart_ms},
-      .n_slots = sim_plan_slots(p, r->life), .segment_size = p->segment_size,
-      .exclusive_buffers = p->exclusive, .floating_buffers = p->floating,
-      .buffer_timeout_ms = p->buffer_timeout_ms, .log_level = SC_LOG_OFF,
-      .from = r->life == 0 && p->seed % 2 ? NULL : "latest"};
+  *o = (sc_job_options_t){.id = SIM_JOB_ID,
+                          .name = SIM_JOB_ID,
+                          .dir = SIM_CKPT,
+                          .externalized = SC_EXTERNALIZED_RETAIN,
+                          .checkpoint = {.interval_ms = p->interval_ms,
+                                         .timeout_ms = calm ? 600000 : p->timeout_ms,
+                                         .min_pause_ms = p->min_pause_ms,
+                                         .max_concurrent = p->max_concurrent,
+                                         .tolerable_failures = calm ? -1 : p->tolerable,
+                                         .retain = p->retain},
+                          .restart = {.kind = SC_RESTART_FIXED_DELAY,
+                                      .attempts = p->restarts,
+                                      .delay_ms = p->restart_ms},
+                          .n_slots = sim_plan_slots(p, r->life),
+                          .segment_size = p->segment_size,
+                          .exclusive_buffers = p->exclusive,
+                          .floating_buffers = p->floating,
+                          .buffer_timeout_ms = p->buffer_timeout_ms,
+                          .log_level = SC_LOG_OFF,
+                          .from = r->life == 0 && p->seed % 2 ? NULL : "latest"};
 }
 
 static void tell_begin(run_t *r) {
@@ -262,7 +282,8 @@ static void take_down(run_t *r, sc_engine_t *engine, sc_job_t *job) {
 }
 
 static void judge_end(run_t *r, const sc_job_status_t *s) {
-  char *text = sc_format("-- %s%s%s", sc_job_state_name(s->state), s->error ? ": " : "", s->error ? s->error : "");
+  char *text = sc_format("-- %s%s%s", sc_job_state_name(s->state), s->error ? ": " : "",
+                         s->error ? s->error : "");
   tell(r, text);
   bool told = r->troubles > 0 || s->error_code == SC_EFAILED;
   if (s->state == SC_JOB_FAILED && (r->shared.calm || !told))
@@ -353,7 +374,8 @@ int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
   r->plan = *plan;
   r->story = story;
   r->now_ns = 1000000000;
-  r->shared = (sim_shared_t){.plan = &r->plan, .run = r, .tell = raised, .completed = told_completed};
+  r->shared = (sim_shared_t){
+      .plan = &r->plan, .run = r, .tell = raised, .completed = told_completed};
   r->model = sim_model_create(&r->plan);
   r->storage = sc_sim_storage_create((uint64_t)sim_mix((int64_t)plan->seed, 77));
   r->check = sim_check_create(&r->shared, r->storage, r->model);
@@ -364,7 +386,7 @@ int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
     sc_buf_printf(story, "WRONG: %s\n", r->shared.failure);
   if (totals)
     *totals = (sim_totals_t){r->life, r->turns, sc_sim_storage_ops(r->storage), r->shared.calls,
-                             sim_check_newest_safe(r->check)};
+                             sim_check_completed(r->check)};
   int wrong = r->shared.failure[0] != 0;
   sim_check_destroy(r->check);
   sim_model_destroy(r->model);

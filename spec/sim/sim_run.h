@@ -1,7 +1,7 @@
 /*
  * sim_run: one seed from beginning to end: lives of a simulated process one after another, each
- * ended by a crash, a cancellation, a failure of the job or its end, until the job is complete; then
- * a last one in which nothing goes wrong, and the look at what is there.
+ * ended by a crash, a cancellation, a failure of the job or its end, until the job is complete;
+ * then a last one in which nothing goes wrong, and the look at what is there.
  *
  * Threads: one; leaks what crashed processes had allocated, so each run belongs into a process of
  * its own. Equal plans give equal runs, byte by byte of the story.
@@ -11,7 +11,9 @@
 
 #include "sim_plan.h"
 
-typedef struct sim_totals { uint64_t lives, turns, ops, calls, checkpoints; } sim_totals_t;
+typedef struct sim_totals {
+  uint64_t lives, turns, ops, calls, checkpoints;
+} sim_totals_t;
 
 /* 0, or 1 and what was wrong at the end of `story`. `totals` may be NULL. */
 int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals);

@@ -190,13 +190,13 @@ end
 -- @param script its name
 -- @param arguments an array
 -- @param watch nil, or a function(process) that is called every 2 ms while it runs; process has
---   kill(), seconds, read (characters)
+--   kill(), pid, seconds, read (characters)
 -- @return {code, signal, seconds, stdout, stderr}
 function main_job.script(script, arguments, watch)
   local result, began = {}, uv.hrtime()
   local out, err, timer = uv.new_pipe(), uv.new_pipe(), uv.new_timer()
   local process, pid
-  process, pid = uv.spawn(uv.exepath(), {
+  process, pid = uv.spawn(os.getenv("LUA") or "lua5.4", {
     args = { "examples/" .. script, table.unpack(arguments) }, stdio = { nil, out, err },
   }, function(code, signal)
     result.code, result.signal = code, signal
@@ -216,14 +216,19 @@ function main_job.script(script, arguments, watch)
   end
   collect(out, "stdout")
   collect(err, "stderr")
-  local seen = { kill = function() process:kill("sigkill") end }
+  local seen = { pid = pid, kill = function() process:kill("sigkill") end }
   timer:start(0, 2, function()
     if not watch or result.code then return end
     seen.seconds, seen.read = (uv.hrtime() - began) / 1e9, characters_read(pid)
-    watch(seen)
+    -- An error in a callback of the loop would end this process.
+    local ok, message = pcall(watch, seen)
+    if not ok then
+      watch, result.error = nil, message
+      process:kill("sigkill")
+    end
   end)
-  -- An error in a callback of the loop would be lost, or end the process.
   while not (result.code and result.stdout and result.stderr) do uv.run("once") end
+  if result.error then error(result.error, 0) end
   return result
 end
 

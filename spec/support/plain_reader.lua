@@ -43,8 +43,9 @@ function reader.metadata(dir)
 end
 
 local function read_row(bytes, at)
-  local row, flags = {}, nil
-  row.state, flags, at = string.unpack("<I2B", bytes, at)
+  local state, flags
+  state, flags, at = string.unpack("<I2B", bytes, at)
+  local row = { state = state }
   row.key, row.namespace, at = string.unpack("<s4s4", bytes, at)
   if flags & 1 == 1 then row.map_key, at = string.unpack("<s4", bytes, at) end
   row.value, at = string.unpack("<s4", bytes, at)

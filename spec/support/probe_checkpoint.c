@@ -369,7 +369,8 @@ static int schedule_completed(lua_State *L) {
 }
 
 static int schedule_request(lua_State *L) {
-  lua_pushboolean(L, sc_schedule_request(check_box(L, SCHEDULE), (uint64_t)luaL_checkinteger(L, 2)));
+  lua_pushboolean(L,
+                  sc_schedule_request(check_box(L, SCHEDULE), (uint64_t)luaL_checkinteger(L, 2)));
   return 1;
 }
 

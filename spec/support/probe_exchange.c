@@ -497,6 +497,17 @@ static int input_next(lua_State *L) {
   return 1;
 }
 
+/* Key group of a record that is to come, or nil. */
+static int input_ahead(lua_State *L) {
+  uint16_t group;
+  sc_bytes_t key;
+  if (!sc_input_ahead(object(L, 1), &group, &key))
+    return 0;
+  sc_assert(sc_bytes_equal(key, sc_bytes_str("k"))); /* as output_emit writes it */
+  lua_pushinteger(L, group);
+  return 1;
+}
+
 static int input_ready(lua_State *L) {
   lua_pushboolean(L, sc_input_ready(object(L, 1)));
   return 1;
@@ -544,7 +555,8 @@ void probe_exchange(lua_State *L) {
       F(valve_current),
       F(barrier_new), F(barrier_destroy), F(barrier_barrier), F(barrier_trigger), F(barrier_close),
       F(barrier_abort), F(barrier_held), F(barrier_state),
-      F(input_new), F(input_destroy), F(input_next), F(input_ready), F(input_trigger),
+      F(input_new), F(input_destroy), F(input_next), F(input_ahead), F(input_ready),
+      F(input_trigger),
       F(input_abort), F(input_state), F(input_receiver_gone),
       {NULL, NULL},
   };

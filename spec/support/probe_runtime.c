@@ -83,8 +83,9 @@ static int add_edge(lua_State *L, sc_graph_t *g, sc_error_t *err) {
   lua_pop(L, 2);
   int by = sc_partitioner_from_name(opt_str(L, "by", "forward"));
   luaL_argcheck(L, by >= 0, 1, "no partitioner");
-  return sc_graph_connect(g, from, opt_str(L, "output", "main"), to, (uint32_t)opt_int(L, "port", 0),
-                          (sc_partitioner_kind_t)by, n ? key : NULL, n, err);
+  return sc_graph_connect(g, from, opt_str(L, "output", "main"), to,
+                          (uint32_t)opt_int(L, "port", 0), (sc_partitioner_kind_t)by,
+                          n ? key : NULL, n, err);
 }
 
 /* From {nodes = {...}, edges = {...}} at the top; NULL and err. */
@@ -680,6 +681,7 @@ void probe_runtime(lua_State *L) {
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  static const luaL_Reg functions[] = {{"graph", graph_build}, {"chain_new", chain_new}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"graph", graph_build}, {"chain_new", chain_new}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

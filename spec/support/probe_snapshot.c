@@ -440,10 +440,10 @@ static int job_sweep(lua_State *L) {
   return 1;
 }
 
-static sc_job_scan_t *scan_or_raise(lua_State *L, bool files) {
+static sc_job_scan_t *scan_or_raise(lua_State *L, sc_job_look_t look) {
   sc_error_t err = SC_ERROR_INIT;
   sc_job_scan_t *scan = NULL;
-  if (sc_job_scan(probe_check_storage(L, 1), luaL_checkstring(L, 2), files, &scan, &err) < 0)
+  if (sc_job_scan(probe_check_storage(L, 1), luaL_checkstring(L, 2), look, &scan, &err) < 0)
     probe_raise(L, &err);
   return scan;
 }

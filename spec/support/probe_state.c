@@ -319,8 +319,9 @@ static void tell_map_clear(void *arg, const sc_address_t *at, uint32_t hash) {
 
 static int delta_fold(lua_State *L) {
   sc_buf_t out = SC_BUF_INIT;
-  sc_delta_sink_t sink = {&out, tell_put, tell_remove, tell_map_put, tell_map_remove,
-                          tell_map_clear};
+  sc_delta_sink_t sink = {.arg = &out, .put = tell_put, .remove = tell_remove,
+                          .map_put = tell_map_put, .map_remove = tell_map_remove,
+                          .map_clear = tell_map_clear};
   int left = sc_delta_fold(box(L, 1, DELTA), (int)luaL_checkinteger(L, 2), &sink);
   lua_pushinteger(L, left);
   probe_push_bytes(L, sc_buf_bytes(&out));
@@ -362,6 +363,13 @@ static int heap_declare(lua_State *L) {
     return probe_fail(L, rc, &err);
   lua_pushinteger(L, rc);
   return 1;
+}
+
+/* heap_expect(heap, group, key) */
+static int heap_expect(lua_State *L) {
+  sc_keyed_t *k = heap(L);
+  k->ops->expect(k, (uint16_t)luaL_checkinteger(L, 2), probe_bytes(L, 3));
+  return 0;
 }
 
 static int push_found(lua_State *L, int rc, sc_bytes_t value, sc_error_t *err) {
@@ -741,7 +749,8 @@ static const luaL_Reg functions[] = {
   {"delta_map_clear", delta_map_clear}, {"delta_get", delta_get},
   {"delta_map_get", delta_map_get}, {"delta_fold", delta_fold}, {"delta_size", delta_size},
   {"heap_new", heap_new}, {"heap_destroy", heap_destroy}, {"heap_declare", heap_declare},
-  {"heap_get", heap_get}, {"heap_put", heap_put}, {"heap_put_own", heap_put_own},
+  {"heap_expect", heap_expect}, {"heap_get", heap_get}, {"heap_put", heap_put},
+  {"heap_put_own", heap_put_own},
   {"heap_clear", heap_clear}, {"heap_map_get", heap_map_get}, {"heap_map_put", heap_map_put},
   {"heap_map_remove", heap_map_remove}, {"heap_map_remove_all", heap_map_remove_all},
   {"heap_map_first", heap_map_first}, {"heap_iterate", heap_iterate}, {"heap_next", heap_next},

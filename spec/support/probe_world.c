@@ -112,7 +112,8 @@ static int world_hammer(lua_State *L) {
     hammer_t *h = &hammers[i];
     h->world = w;
     monitor_init(&h->monitor);
-    h->actor = (sc_actor_t){.ops = lua_toboolean(L, 4) ? &hooked : &hammered, .arg = h, .name = "hammer"};
+    h->actor = (sc_actor_t){
+        .ops = lua_toboolean(L, 4) ? &hooked : &hammered, .arg = h, .name = "hammer"};
     sc_world_spawn(w, &h->actor, NULL);
   }
   giver_t g[GIVERS_MAX];
@@ -160,7 +161,8 @@ static void life_start(void *arg) {
   l->in_order = l->same_thread = true;
   sigset_t set;
   pthread_sigmask(SIG_SETMASK, NULL, &set);
-  l->signals = !sigismember(&set, SIGINT) || !sigismember(&set, SIGTERM) || !sigismember(&set, SIGALRM);
+  l->signals = !sigismember(&set, SIGINT) || !sigismember(&set, SIGTERM) ||
+               !sigismember(&set, SIGALRM);
 }
 
 static int64_t life_step(void *arg) {

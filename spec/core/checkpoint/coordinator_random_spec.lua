@@ -248,6 +248,13 @@ function happen.written(w)
         if s.how == "ended" then w.tasks[task].final = s.tag end
       end
     end
+    -- What is still open and younger lists the newest final snapshots: the older ones' files may go now.
+    for other, q in pairs(w.open) do
+      for task in pairs(other > id and q.attempt == p.attempt and q.left or {}) do
+        local s = p.acks[task]
+        q.left[task] = s and s.how == "ended" and s.tag or p.left[task] or q.left[task]
+      end
+    end
     probe.coordinator_written(w.c, w.now, w.mono, id, ok)
     -- Retention is judged by what was there before, so the list may be one too long until now.
     w:drain()

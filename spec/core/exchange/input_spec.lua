@@ -52,6 +52,34 @@ describe("input", function()
     end
   end
 
+  it("tells the keys of a buffer ahead, each once, in order, and never too far", function()
+    local AHEAD, N = 16, 40
+    make(1, { segment = 10000 })
+    for i = 1, N do
+      if i % 5 == 0 then probe.output_emit(outputs[0], "\1") -- without a key: passed over
+      else probe.output_emit(outputs[0], "\1", i) end
+      if i == 20 then probe.output_watermark(outputs[0], 7) end
+    end
+    probe.output_flush(outputs[0])
+    assert.is_nil(probe.input_ahead(input)) -- no buffer is being read yet
+    local told, taken = {}, 0
+    for _ = 1, N + 1 do
+      local e = assert(probe.input_next(input))
+      if e.kind == "record" then taken = taken + 1 end
+      if taken ~= 7 then -- once nobody looks: what has been read meanwhile is not told any more
+        for group in function() return probe.input_ahead(input) end do
+          assert.is_true(group > taken and group <= taken + AHEAD)
+          told[#told + 1] = group
+        end
+      end
+    end
+    local expected = {}
+    for i = 2, N do if i % 5 ~= 0 then expected[#expected + 1] = i end end
+    assert.same(expected, told)
+    assert.equal("none", probe.input_next(input).kind)
+    assert.is_nil(probe.input_ahead(input))
+  end)
+
   -- Sends "a@0" records, each in a buffer of its own, "B1@0", "W5@0", "I@0", "A@0", "E@0", "X@0"
   -- (close), and reads all there is after each, as if the elements came one by one.
   local function run(script)

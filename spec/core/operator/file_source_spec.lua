@@ -212,7 +212,7 @@ describe("file_source", function()
     local op = reader(tmp:at("gone"))
     local what, message, code = op:poll()
     assert.is_nil(what)
-    assert.equal("ENOTFOUND", code)
+    assert.equal("ESTATE", code)
     assert.matches(tmp:at("gone"), message, 1, true)
   end)
 

@@ -272,7 +272,7 @@ describe("chain: end of input", function()
 
   it("is the last watermark, then every operator's finish from head to tail", function()
     local function finishing(name)
-      return op(name, pass, { begin_watermark = function(w) note(name, "w") end,
+      return op(name, pass, { begin_watermark = function() note(name, "w") end,
                               begin_finish = function() note(name, "finish") return { "last " .. name } end })
     end
     local c = new({ { ops = finishing "a" }, { ops = finishing "b" }, { ops = finishing "c" },

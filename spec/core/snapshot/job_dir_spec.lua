@@ -245,6 +245,28 @@ describe("job_dir", function()
       end
     end)
 
+    it("never passes a newer one that only cannot be read now", function()
+      checkpoint(5, { "a" })
+      checkpoint(6, { "a" })
+      local refused = 0
+      for after = 0, 20 do
+        probe.storage_fault(s, "read", after)
+        local id, message, code = choose(false, 0)
+        probe.storage_fault(s, nil)
+        if not id then
+          refused = refused + 1
+          assert.equal("EIO", code)
+          assert.matches("checkpoint 6 cannot be read now", message, 1, true)
+          probe.storage_fault(s, "read", after)
+          assert.equal(5, choose(true, 0))
+          probe.storage_fault(s, nil)
+        else
+          assert.equal(6, id)
+        end
+      end
+      assert.is_true(refused > 0)
+    end)
+
     it("refuses where nothing valid is left, whatever it is told", function()
       checkpoint(6, { "a" })
       damage(6)

@@ -68,6 +68,7 @@ describe("heap backend over random histories", function()
   function ops.put(run)
     local g, k, s, at = pick()
     run.values[at] = value()
+    probe.heap_expect(run.h, math.random(0, 5), k) -- a hint, also of groups that others own
     assert(probe.heap_put(run.h, run.v, g, k, s, run.values[at]))
   end
 

@@ -1,0 +1,38 @@
+/*
+ * planted: faults that a test build can switch on, one at a time, to see that the simulator finds
+ * them (make sim-faults). In every other build SC_PLANTED is false and costs nothing.
+ *
+ * The list is the whole of them; a name stands at one place in the code, where the right thing is
+ * left out or done wrongly. `sc__planted` belongs to the simulator's program (spec/sim).
+ */
+#ifndef SC_BASE_PLANTED_H
+#define SC_BASE_PLANTED_H
+
+#include <stdbool.h>
+
+#define SC_PLANT_MAP(XX)                                                                           \
+  XX(BARRIER_OVERTAKES, "a barrier overtakes the records of a half-filled buffer")                 \
+  XX(HELD_READ, "a channel that is held back is read")                                             \
+  XX(LOST_PART, "a task whose write failed acknowledges")                                          \
+  XX(UNSAFE_METADATA, "operators commit before the name of the metadata is durable")               \
+  XX(FINISHED_DROPPED, "a finished task's state is dropped from later checkpoints")                \
+  XX(OLD_ACK, "an acknowledgement of an aborted checkpoint counts for the next one")               \
+  XX(SPLIT_TWICE, "a split that was dealt is dealt again after a restore")                         \
+  XX(TIMERS_LOST, "the timers of one key group are not restored")                                  \
+  XX(OVERLAY_LEAKS, "what is written after the barrier leaks into the snapshot")                   \
+  XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
+  XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
+  XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
+  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")
+
+#ifdef SC_PLANT
+#define SC__PLANT_NAME(name, text) SC_PLANT_##name,
+enum { SC_PLANT_NOTHING, SC_PLANT_MAP(SC__PLANT_NAME) SC_PLANT_COUNT };
+#undef SC__PLANT_NAME
+extern int sc__planted; /* which, or SC_PLANT_NOTHING */
+#define SC_PLANTED(name) (sc__planted == SC_PLANT_##name)
+#else
+#define SC_PLANTED(name) false
+#endif
+
+#endif

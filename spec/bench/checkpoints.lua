@@ -1,0 +1,44 @@
+-- What checkpoints cost: work count with one each second against none, and the synchronous part at
+-- growing state.
+--   lua5.4 spec/bench/checkpoints.lua [MB of the largest state] [events]
+local support = require "bench.support"
+
+local LARGEST, EVENTS = tonumber(arg[1]) or 100, tonumber(arg[2]) or 5000000
+local count = support.programs .. "/count"
+local ENTRY = 72 -- bytes of a counter in memory, roughly
+
+local function with_folder(f)
+  local folder = os.tmpname()
+  os.remove(folder)
+  local results = table.pack(pcall(f, folder))
+  os.execute("rm -rf '" .. folder .. "'")
+  assert(table.unpack(results, 1, results.n))
+  return table.unpack(results, 2, results.n)
+end
+
+for _, parallelism in ipairs { 1, 2 } do
+  local options = ("events=%d keys=1000000 parallelism=%d"):format(EVENTS, parallelism)
+  local none, each = with_folder(function(folder)
+    return support.least(3, { ("%s %s"):format(count, options),
+      ("rm -rf '%s'; %s %s checkpoint=1000 dir='%s'"):format(folder, count, options, folder) }, "made_s")
+  end)
+  local a, b = support.field(none, "made_s"), support.field(each, "made_s")
+  local cpu_a, cpu_b = support.field(none, "made_cpu_s"), support.field(each, "made_cpu_s")
+  print(("--- a checkpoint each second, 1 M keys, parallelism %d: %s"):format(parallelism,
+    each:match('"checkpoints":(%b{})')))
+  support.line("without", a / EVENTS * 1e9, 1, "without")
+  support.line("with", b / EVENTS * 1e9, b / a, "without", parallelism == 1 and "1.03 x" or "1.06 x")
+  support.line("with, CPU time, writing included", cpu_b / EVENTS * 1e9, cpu_b / cpu_a, "without")
+end
+
+print("--- the synchronous part, by state")
+for _, mb in ipairs { 10, 100, 1000 } do
+  if mb <= LARGEST then
+    local keys = mb * 1000000 // ENTRY
+    local result = with_folder(function(folder)
+      return support.output(("%s events=%d keys=%d checkpoint=200 dir='%s'"):format(count, 4 * keys, keys,
+        folder))
+    end)
+    support.figure(("%d MB"):format(mb), "%8.3f ms", support.field(result, "max_sync_ms"), "1 ms")
+  end
+end
