@@ -51,6 +51,8 @@ describe("checkpoints on request", function()
       assert.equal(id, job:status().last_checkpoint)
       assert.equal(trial.chk(dir, id), job:status().last_checkpoint_path)
     end
+    -- The oldest one is deleted after the answer.
+    trial.wait_for(job, function() return #trial.checkpoints(dir) == 2 end)
     assert.same({ 2, 3 }, (trial.checkpoints(dir)))
     local counts = job:checkpoints().counts
     assert.equal(3, counts.completed)
