@@ -1,9 +1,11 @@
 /*
- * gated_operators: a source that a spec lets go on bit by bit, and a keyed count. For specs of jobs.
+ * gated_operators: a source that a spec lets go on bit by bit, and a keyed count. For specs of
+ * whole jobs.
  *
- * The source has `splits` splits; split s emits the values {k = v mod 7, n = v} for v = s, s + splits,
- * s + 2 splits ... while fewer than `allowed` of it are out. The count emits {k, n} with n the how
- * manieth of its key this is, so that in an output that is exact once each n of a key is there once.
+ * The source has `splits` splits; split s emits the values {k = v mod 7, n = v} for v = s,
+ * s + splits, s + 2 splits ... while fewer than `allowed` of it are out. The count emits {k, n}, n
+ * being the how manieth of its key this is, so that in an output that is exact once each n of a
+ * key is there once.
  *
  * Threads: any for the gate's functions. Ownership: create/destroy; the gate outlives the jobs.
  */

@@ -144,7 +144,8 @@ sc_storage_t *picky_create(void) {
   return &p->base;
 }
 
-void picky_fail(sc_storage_t *s, const char *operation, const char *text, uint64_t times, int code) {
+void picky_fail(sc_storage_t *s, const char *operation, const char *text, uint64_t times,
+                int code) {
   picky_t *p = (picky_t *)s;
   pthread_mutex_lock(&p->lock);
   snprintf(p->operation, sizeof p->operation, "%s", operation);

@@ -208,7 +208,7 @@ describe("job", function()
         engine:allow(10 * i)
         assert.equal(i, assert(job:checkpoint()))
       end
-      assert.truthy(engine:failed() >= 19)
+      assert.truthy(engine:failed() >= 18) -- the deletion of 19 may still be under way
       assert.is_true(has_checkpoint(20))
       engine:fail("remove", "chk-", 0)
       job:cancel()
