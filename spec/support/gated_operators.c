@@ -268,3 +268,58 @@ static int tally_create(void *data, sc_bytes_t options, sc_op_context_t *context
 const sc_operator_type_t tally_type = {
     .kind = "tally", .replayable = true, .exactly_once = true, .create = tally_create,
 };
+
+/* ---- one that has a last word ---- */
+
+typedef struct farewell {
+  sc_operator_t op;
+  bool has_item;
+  sc_buf_t value;
+} farewell_t;
+
+static int farewell_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+  farewell_t *f = (farewell_t *)op;
+  sc_buf_clear(&f->value);
+  sc_buf_put_bytes(&f->value, item->bytes);
+  f->has_item = true;
+  return 0;
+}
+
+static int farewell_finish(sc_operator_t *op, sc_error_t *err) {
+  farewell_t *f = (farewell_t *)op;
+  sc_buf_clear(&f->value);
+  sc_pack_cstr(&f->value, "bye");
+  f->has_item = true;
+  return 0;
+}
+
+static int farewell_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
+  farewell_t *f = (farewell_t *)op;
+  if (!f->has_item)
+    return SC_DONE;
+  f->has_item = false;
+  *out = (sc_item_t){.bytes = sc_buf_bytes(&f->value)};
+  return SC_EMIT;
+}
+
+static void farewell_destroy(sc_operator_t *op) {
+  sc_buf_free(&((farewell_t *)op)->value);
+  free(op);
+}
+
+static const sc_operator_ops_t farewell_ops = {
+    .begin = farewell_begin, .begin_finish = farewell_finish, .step = farewell_step,
+    .destroy = farewell_destroy,
+};
+
+static int farewell_create(void *data, sc_bytes_t options, sc_op_context_t *context,
+                           sc_operator_t **out, sc_error_t *err) {
+  farewell_t *f = sc_calloc(1, sizeof *f);
+  f->op = (sc_operator_t){&farewell_ops, context};
+  *out = &f->op;
+  return 0;
+}
+
+const sc_operator_type_t farewell_type = {
+    .kind = "farewell", .replayable = true, .exactly_once = true, .create = farewell_create,
+};

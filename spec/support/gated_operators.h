@@ -25,5 +25,6 @@ void gate_fail(gate_t *g);                   /* one reader fails once */
 
 extern const sc_operator_type_t gate_source_type; /* data: the gate */
 extern const sc_operator_type_t tally_type;
+extern const sc_operator_type_t farewell_type; /* hands on, and emits "bye" at its end */
 
 #endif

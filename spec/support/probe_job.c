@@ -102,13 +102,44 @@ static const char *opt_str(lua_State *L, const char *name) {
   return v;
 }
 
+static void put_options(sc_buf_t *out, const char *name, const char *value) {
+  sc_buf_clear(out);
+  sc_pack_map(out, 1);
+  sc_pack_cstr(out, name);
+  sc_pack_cstr(out, value);
+}
+
+/* A second branch that ends at once: values "early" --rebalance--> farewell --rebalance--> sink. */
+static int add_early(lua_State *L, sc_graph_t *g, const char *dir, sc_error_t *err) {
+  sc_buf_t values = SC_BUF_INIT, sink = SC_BUF_INIT;
+  sc_pack_map(&values, 1);
+  sc_pack_cstr(&values, "values");
+  sc_pack_array(&values, 1);
+  sc_pack_cstr(&values, "early");
+  put_options(&sink, "dir", dir);
+  uint32_t p = (uint32_t)opt_int(L, "parallelism", 1);
+  const sc_node_spec_t specs[] = {
+      {.uid = "values", .name = "values", .type = sc_operator_type_find("values_source"),
+       .parallelism = 1, .options = sc_buf_bytes(&values)},
+      {.uid = "farewell", .name = "farewell", .type = &farewell_type, .parallelism = 1},
+      {.uid = "early", .name = "early", .type = sc_operator_type_find("file_sink"),
+       .parallelism = p, .options = sc_buf_bytes(&sink)},
+  };
+  int rc = 0;
+  for (int i = 0; rc >= 0 && i < 3; i++)
+    rc = sc_graph_add(g, &specs[i], err);
+  sc_buf_free(&values);
+  sc_buf_free(&sink);
+  for (uint32_t i = 3; rc >= 0 && i < 5; i++)
+    rc = sc_graph_connect(g, i, "main", i + 1, 0, SC_REBALANCE, NULL, 0, err);
+  return rc;
+}
+
 static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
   uint32_t p = (uint32_t)opt_int(L, "parallelism", 1);
   sc_graph_t *g = sc_graph_create();
   sc_buf_t options = SC_BUF_INIT;
-  sc_pack_map(&options, 1);
-  sc_pack_cstr(&options, "dir");
-  sc_pack_cstr(&options, opt_str(L, "out"));
+  put_options(&options, "dir", opt_str(L, "out"));
   const sc_node_spec_t specs[] = {
       {.uid = "gate", .name = "gate", .type = &gate_source_type, .data = e->gate, .parallelism = p},
       {.uid = "tally", .name = "tally", .type = &tally_type, .parallelism = p, .keyed = true},
@@ -124,6 +155,8 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
     rc = sc_graph_connect(g, 0, "main", 1, 0, SC_HASH, key, 1, err);
   if (rc >= 0)
     rc = sc_graph_connect(g, 1, "main", 2, 0, SC_REBALANCE, NULL, 0, err);
+  if (rc >= 0 && opt_str(L, "early"))
+    rc = add_early(L, g, opt_str(L, "early"), err);
   if (rc >= 0)
     rc = sc_graph_finish(g, err);
   if (rc >= 0)
@@ -132,8 +165,8 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
   return NULL;
 }
 
-/* engine:start{dir =, out =, parallelism =, slots =, interval_ms =, retain =, attempts =, from =,
- * tolerable =}: a job, or nil, error */
+/* engine:start{dir =, out =, early =, parallelism =, slots =, interval_ms =, retain =, attempts =,
+ * from =, tolerable =}: a job, or nil, error */
 static int engine_start(lua_State *L) {
   engine_t *e = check_engine(L);
   sc_error_t err = SC_ERROR_INIT;

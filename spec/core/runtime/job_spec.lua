@@ -129,6 +129,36 @@ describe("job", function()
     assert_exactly_once(50)
   end)
 
+  it("restores tasks that had finished as such: their last word is not said again", function()
+    local early = dir .. "/early"
+    local function said()
+      local lines = {}
+      local list = assert(io.popen("cat '" .. early .. "'/*.json 2>&1"))
+      for line in list:lines() do lines[#lines + 1] = line end
+      list:close()
+      table.sort(lines)
+      return lines
+    end
+    local job = start { parallelism = 2, early = early }
+    local n = 0
+    repeat -- until the branch has ended, and then once more: that one lists tasks that have left
+      n = n + 1
+      engine:allow(n)
+      assert(job:checkpoint())
+    until #said() == 2
+    assert(job:checkpoint())
+    for _, parallelism in ipairs { 2, 3, 1 } do
+      job:cancel()
+      job:wait()
+      job = start { parallelism = parallelism, early = early, from = "latest" }
+      n = n + 1
+      engine:allow(n)
+      assert(job:checkpoint())
+    end
+    finish(job, n + 10)
+    assert.same({ '"bye"', '"early"' }, said())
+  end)
+
   it("is taken down with its engine, whatever it does", function()
     for _, interval in ipairs { 1, 3600000 } do
       local job = start { parallelism = 3, slots = 2, interval_ms = interval, from = "latest",
