@@ -114,8 +114,8 @@ static int refuse_unread(const sc_found_t *f, sc_error_t *err) {
   int code = f->error.code;
   if (err)
     sc_error_copy(err, &f->error);
-  return sc_fail_cause(err, code, "checkpoint %" PRIu64 " cannot be read now, and nothing says that "
-                       "it is damaged: try again (fallback = \"older\" goes back to an older one, "
+  return sc_fail_cause(err, code, "checkpoint %" PRIu64 " cannot be read now, and nothing says "
+                       "that it is damaged: try again (fallback = \"older\" goes back to an older one, "
                        "and gives this one up)", f->id);
 }
 
