@@ -145,7 +145,7 @@ test: deps-test                  ## all of it: packages, build, every spec; PART
 
 demo: deps-run                   ## the main job, killed twice and restarted; LOG=... reads a log of yours
 	@+$(SUBMAKE) build
-	@$(LUA) examples/demo.lua $(LOG)
+	@$(LUA) examples/demo.lua $(if $(LOG),"$(LOG)")
 
 # FLOOR names the folder of the peers' plain programs, where they are.
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run

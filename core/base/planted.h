@@ -10,19 +10,19 @@
 
 #include <stdbool.h>
 
-#define SC_PLANT_MAP(XX) \
-  XX(BARRIER_OVERTAKES, "a barrier overtakes the records of a half-filled buffer") \
-  XX(HELD_READ, "a channel that is held back is read") \
-  XX(LOST_PART, "a task whose write failed acknowledges") \
-  XX(UNSAFE_METADATA, "operators commit before the name of the metadata is durable") \
-  XX(FINISHED_DROPPED, "a finished task's state is dropped from later checkpoints") \
-  XX(OLD_ACK, "an acknowledgement of an aborted checkpoint counts for the next one") \
-  XX(SPLIT_TWICE, "a split that was dealt is dealt again after a restore") \
-  XX(TIMERS_LOST, "the timers of one key group are not restored") \
-  XX(OVERLAY_LEAKS, "what is written after the barrier leaks into the snapshot") \
-  XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted") \
-  XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync") \
-  XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark") \
+#define SC_PLANT_MAP(XX)                                                                           \
+  XX(BARRIER_OVERTAKES, "a barrier overtakes the records of a half-filled buffer")                 \
+  XX(HELD_READ, "a channel that is held back is read")                                             \
+  XX(LOST_PART, "a task whose write failed acknowledges")                                          \
+  XX(UNSAFE_METADATA, "operators commit before the name of the metadata is durable")               \
+  XX(FINISHED_DROPPED, "a finished task's state is dropped from later checkpoints")                \
+  XX(OLD_ACK, "an acknowledgement of an aborted checkpoint counts for the next one")               \
+  XX(SPLIT_TWICE, "a split that was dealt is dealt again after a restore")                         \
+  XX(TIMERS_LOST, "the timers of one key group are not restored")                                  \
+  XX(OVERLAY_LEAKS, "what is written after the barrier leaks into the snapshot")                   \
+  XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
+  XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
+  XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
   XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")
 
 #ifdef SC_PLANT

@@ -7,39 +7,52 @@
 #include "../base/random.h"
 #include "sim_world.h"
 
-#define SLOW_ONE_IN 40  /* operations: takes SLOW_TIMES as long */
+#define SLOW_ONE_IN 40 /* operations: takes SLOW_TIMES as long */
 #define SLOW_TIMES 50
 #define FAULTS_MAX 32
 
 typedef struct node node_t;
 
 typedef struct names {
-  struct { char *name; node_t *node; } *list; /* sorted by name */
+  struct {
+    char *name;
+    node_t *node;
+  } * list; /* sorted by name */
   uint32_t n;
 } names_t;
 
 /* One change of a folder's names: `name` is now `node`, or gone (NULL). */
-typedef struct change { char *name; node_t *node; } change_t;
+typedef struct change {
+  char *name;
+  node_t *node;
+} change_t;
 
 struct node {
-  uint32_t refs;       /* names, old names, changes, open files */
+  uint32_t refs; /* names, old names, changes, open files */
   bool is_dir;
-  sc_buf_t data;       /* file */
-  size_t synced;       /* file: bytes that are safe */
-  bool spoiled;        /* file: a sync failed; later ones save nothing */
-  names_t now, safe;   /* folder: its names; those of its last sync */
-  change_t *changes;   /* folder: since then */
+  sc_buf_t data;     /* file */
+  size_t synced;     /* file: bytes that are safe */
+  bool spoiled;      /* file: a sync failed; later ones save nothing */
+  names_t now, safe; /* folder: its names; those of its last sync */
+  change_t *changes; /* folder: since then */
   uint32_t n_changes;
 };
 
-typedef struct fault { uint32_t mask, times; uint64_t from; int code; } fault_t;
+typedef struct fault {
+  uint32_t mask, times;
+  uint64_t from;
+  int code;
+} fault_t;
 
-typedef struct lock { struct lock *next; char *path; } lock_t;
+typedef struct lock {
+  struct lock *next;
+  char *path;
+} lock_t;
 
 typedef struct sim_storage {
   sc_storage_t base;
   sc_random_t random;
-  sc_world_t *world;   /* or NULL: seen from outside */
+  sc_world_t *world; /* or NULL: seen from outside */
   int64_t latency_ns;
   node_t *root;
   uint64_t ops;
@@ -53,13 +66,17 @@ typedef struct sim_storage {
   void *arg;
 } sim_storage_t;
 
-struct sc_file { sim_storage_t *storage; node_t *node; char *path; };
+struct sc_file {
+  sim_storage_t *storage;
+  node_t *node;
+  char *path;
+};
 
 static sim_storage_t *storage_of(sc_storage_t *s) { return (sim_storage_t *)s; }
 
 const char *sc_sim_op_name(sc_sim_op_kind_t kind) {
-  static const char *const all[] = {"create", "write", "sync", "rename", "remove", "sync_dir",
-                                    "make_dir", "read"};
+  static const char *const all[] = {"create", "write",    "sync",     "rename",
+                                    "remove", "sync_dir", "make_dir", "read"};
   int i = 0;
   while (i < 7 && !(kind & (1u << i)))
     i++;
@@ -206,9 +223,7 @@ static int not_found(sc_error_t *err, const char *verb, const char *path) {
   return fail(err, SC_ENOTFOUND, verb, path, "no such file or folder");
 }
 
-static bool dead(const sim_storage_t *s) {
-  return s->world && sc_sim_crashed(s->world);
-}
+static bool dead(const sim_storage_t *s) { return s->world && sc_sim_crashed(s->world); }
 
 static int told_failure(sim_storage_t *s, const sc_sim_op_t *op) {
   for (uint32_t i = 0; i < s->n_faults; i++) {
@@ -569,9 +584,7 @@ void sc_sim_storage_calm(sc_storage_t *s) {
   storage_of(s)->crash_mask = 0;
 }
 
-uint64_t sc_sim_storage_ops(const sc_storage_t *s) {
-  return ((const sim_storage_t *)s)->ops;
-}
+uint64_t sc_sim_storage_ops(const sc_storage_t *s) { return ((const sim_storage_t *)s)->ops; }
 
 bool sc_sim_storage_safe(sc_storage_t *s, const char *path) {
   node_t *n = look_up(storage_of(s), path, true);
@@ -587,10 +600,23 @@ static void destroy(sc_storage_t *base) {
 }
 
 static const sc_storage_ops_t ops = {
-    .make_dir = make_dir, .create = create, .open = open_file, .write = write_file,
-    .read = read_file, .size = size_of, .sync = sync_file, .close = close_file,
-    .rename = rename_file, .remove = remove_file, .remove_dir = remove_dir, .sync_dir = sync_dir,
-    .kind = kind, .list = list, .lock = lock, .unlock = unlock, .destroy = destroy,
+    .make_dir = make_dir,
+    .create = create,
+    .open = open_file,
+    .write = write_file,
+    .read = read_file,
+    .size = size_of,
+    .sync = sync_file,
+    .close = close_file,
+    .rename = rename_file,
+    .remove = remove_file,
+    .remove_dir = remove_dir,
+    .sync_dir = sync_dir,
+    .kind = kind,
+    .list = list,
+    .lock = lock,
+    .unlock = unlock,
+    .destroy = destroy,
 };
 
 sc_storage_t *sc_sim_storage_create(uint64_t seed) {

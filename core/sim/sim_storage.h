@@ -25,8 +25,14 @@
 
 /* Kinds of operations, also as bits of a mask. */
 typedef enum {
-  SC_SIM_CREATE = 1, SC_SIM_WRITE = 2, SC_SIM_SYNC = 4, SC_SIM_RENAME = 8, SC_SIM_REMOVE = 16,
-  SC_SIM_SYNC_DIR = 32, SC_SIM_MAKE_DIR = 64, SC_SIM_READ = 128 /* open, read, list, size, kind */
+  SC_SIM_CREATE = 1,
+  SC_SIM_WRITE = 2,
+  SC_SIM_SYNC = 4,
+  SC_SIM_RENAME = 8,
+  SC_SIM_REMOVE = 16,
+  SC_SIM_SYNC_DIR = 32,
+  SC_SIM_MAKE_DIR = 64,
+  SC_SIM_READ = 128 /* open, read, list, size, kind */
 } sc_sim_op_kind_t;
 #define SC_SIM_CHANGES 127 /* all that are not reads */
 const char *sc_sim_op_name(sc_sim_op_kind_t kind);

@@ -8,30 +8,30 @@
 #include "../base/random.h"
 #include "../snapshot/storage.h"
 
-#define STACK_BYTES (512u << 10)    /* reserved; only what is touched is ever there */
+#define STACK_BYTES (512u << 10)      /* reserved; only what is touched is ever there */
 #define WALL_MS_AT_ZERO 1800000000000 /* wall clock when the monotonic one is 0 */
-#define WEIGHTS_LAST 300            /* turns between two drawings of weights, on average */
-#define JUMP_ONE_IN 400             /* turns: time passes though somebody is ready */
-#define TURN_NS 20000               /* a turn takes up to so much */
+#define WEIGHTS_LAST 300              /* turns between two drawings of weights, on average */
+#define JUMP_ONE_IN 400               /* turns: time passes though somebody is ready */
+#define TURN_NS 20000                 /* a turn takes up to so much */
 
 typedef struct sim_world sim_world_t;
 
 typedef struct fiber {
   struct fiber *next;
   sim_world_t *world;
-  sc_actor_t *actor;   /* NULL: a thread of the pool */
+  sc_actor_t *actor; /* NULL: a thread of the pool */
   ucontext_t context;
   void *stack;
-  bool finished;       /* it will have none any more */
-  bool retiring;       /* actors: stop after this step */
-  bool awake;          /* woken since the last step began */
-  bool in_io;          /* only time helps */
-  int64_t due_ns;      /* when to go on though nobody wakes it */
-  uint32_t weight;     /* of its lot */
+  bool finished;   /* it will have none any more */
+  bool retiring;   /* actors: stop after this step */
+  bool awake;      /* woken since the last step began */
+  bool in_io;      /* only time helps */
+  int64_t due_ns;  /* when to go on though nobody wakes it */
+  uint32_t weight; /* of its lot */
 } fiber_t;
 
 struct sim_world {
-  sc_world_t base;     /* first: it is one */
+  sc_world_t base; /* first: it is one */
   sc_sim_world_config_t config;
   sc_random_t schedule, given; /* who goes next; what sc_world_random gives */
   int64_t now_ns;
@@ -62,19 +62,13 @@ static int64_t now_ms(sc_world_t *base) {
   return WALL_MS_AT_ZERO + world_of(base)->now_ns / 1000000;
 }
 
-static uint64_t random_bits(sc_world_t *base) {
-  return sc_random_next(&world_of(base)->given);
-}
+static uint64_t random_bits(sc_world_t *base) { return sc_random_next(&world_of(base)->given); }
 
-int64_t sc_sim_now_ns(const sc_world_t *w) {
-  return ((const sim_world_t *)w)->now_ns;
-}
+int64_t sc_sim_now_ns(const sc_world_t *w) { return ((const sim_world_t *)w)->now_ns; }
 
 /* ---- fibers ---- */
 
-static void leave_to_scheduler(fiber_t *f) {
-  swapcontext(&f->context, &f->world->scheduler);
-}
+static void leave_to_scheduler(fiber_t *f) { swapcontext(&f->context, &f->world->scheduler); }
 
 void sc_sim_yield(void) {
   sc_assert(running); /* outside of fibers nobody could ever let it go on */
@@ -241,17 +235,11 @@ sc_sim_turn_t sc_sim_turn(sc_world_t *base) {
   return w->crashed ? SC_SIM_CRASHED : SC_SIM_RAN;
 }
 
-uint64_t sc_sim_turns(const sc_world_t *w) {
-  return ((const sim_world_t *)w)->turns;
-}
+uint64_t sc_sim_turns(const sc_world_t *w) { return ((const sim_world_t *)w)->turns; }
 
-bool sc_sim_crashed(const sc_world_t *w) {
-  return ((const sim_world_t *)w)->crashed;
-}
+bool sc_sim_crashed(const sc_world_t *w) { return ((const sim_world_t *)w)->crashed; }
 
-void sc_sim_never_crash(sc_world_t *w) {
-  world_of(w)->config.crash_at_turn = 0;
-}
+void sc_sim_never_crash(sc_world_t *w) { world_of(w)->config.crash_at_turn = 0; }
 
 /* Lets the others go on once: from a fiber by yielding, from outside by giving a turn. */
 static bool let_others(sim_world_t *w) {
@@ -346,8 +334,15 @@ static void destroy(sc_world_t *base) {
 }
 
 static const sc_world_ops_t ops = {
-    .now_ms = now_ms, .mono_ns = mono_ns, .random = random_bits, .spawn = spawn, .wake = wake,
-    .retire = retire, .submit = submit, .pause = pause_for, .log_line = log_line,
+    .now_ms = now_ms,
+    .mono_ns = mono_ns,
+    .random = random_bits,
+    .spawn = spawn,
+    .wake = wake,
+    .retire = retire,
+    .submit = submit,
+    .pause = pause_for,
+    .log_line = log_line,
     .destroy = destroy,
 };
 

@@ -88,9 +88,9 @@ void sc_job_scan_destroy(sc_job_scan_t *scan); /* NULL is fine */
 /* Which checkpoint a start goes back to: 1 and *out (in the scan), 0 where there is none at all, or
  * a refusal that names both ids. The newest valid one; but one that is older than a damaged one, or
  * than one that a sink has committed, only where no sink has committed anything newer
- * (`highest_committed`), or when told so (`older`: the user's fallback = "older"). Where a newer one
- * cannot be read for another reason than damage (SC_EIO, SC_EACCESS ...), a start goes back only
- * when told so: it may be whole, and the next start would take it. */
+ * (`highest_committed`), or when told so (`older`: the user's fallback = "older"). Where a newer
+ * one cannot be read for another reason than damage (SC_EIO, SC_EACCESS ...), a start goes back
+ * only when told so: it may be whole, and the next start would take it. */
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,
                        const sc_found_t **out, sc_error_t *err);
 

@@ -41,8 +41,7 @@ int sc_storage_make_lasting(sc_storage_t *s, const char *path, sc_error_t *err) 
     free(at);
     at = parent;
     rc = s->ops->sync_dir(s, at, err);
-    if (rc ==
-        SC_EACCESS) { /* a folder above that we may only pass through: not ours to make safe */
+    if (rc == SC_EACCESS) { /* a folder that we may only pass through: not ours to make safe */
       sc_error_clear(err);
       rc = 0;
     }

@@ -1,7 +1,5 @@
 -- What users do to a job's files between and during its runs. Each ends in one clear sentence, nothing
 -- is lost, and what can be mended goes on as if nothing had been.
-local uv = require "luv"
-
 local folder = require "support.folder"
 local main_job = require "support.main_job"
 
@@ -45,7 +43,7 @@ describe("examples/visits.lua", function()
       if message or process.read < size / 4 then return end
       pid = process.pid
       local pipe = io.popen(("'%s' examples/visits.lua '%s' '%s' '%s' 2>&1")
-        :format(uv.exepath(), run.log, run.out, run.ckpt))
+        :format(os.getenv("LUA") or "lua5.4", run.log, run.out, run.ckpt))
       message = pipe:read("a")
       pipe:close()
     end)

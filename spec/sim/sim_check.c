@@ -12,9 +12,9 @@ struct sim_check {
   sim_shared_t *shared;
   sc_storage_t *storage;
   const sim_model_t *model;
-  uint64_t highest_id;   /* of a folder that was made */
-  uint64_t n_safe;       /* checkpoints whose _metadata was ever safe */
-  uint64_t newest_safe;  /* newest checkpoint whose _metadata was ever safe */
+  uint64_t highest_id;         /* of a folder that was made */
+  uint64_t n_safe;             /* checkpoints whose _metadata was ever safe */
+  uint64_t newest_safe;        /* newest checkpoint whose _metadata was ever safe */
   sim_list_t lines[SIM_NODES]; /* committed, of each sink */
   sim_list_t fired[SIM_NODES]; /* timers that fired, by the state in the end */
 };
@@ -96,7 +96,10 @@ static void renamed(sim_check_t *c, const char *to) {
               slash + 1, c->newest_safe);
 }
 
-typedef struct listed { const char *path; bool found; } listed_t;
+typedef struct listed {
+  const char *path;
+  bool found;
+} listed_t;
 
 static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                      const sc_handle_t *h) {
@@ -141,19 +144,21 @@ void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world,
                       int64_t latency_ns) {
   sc_sim_storage_attach(c->storage, NULL, 0); /* we look from outside */
   switch (op->kind) {
-  case SC_SIM_MAKE_DIR: folder_made(c, op->path); break;
-  case SC_SIM_SYNC_DIR: folder_synced(c, op->path); break;
-  case SC_SIM_RENAME: renamed(c, op->to); break;
-  case SC_SIM_REMOVE: removed(c, op->path); break;
-  default: break;
+    case SC_SIM_MAKE_DIR: folder_made(c, op->path); break;
+    case SC_SIM_SYNC_DIR: folder_synced(c, op->path); break;
+    case SC_SIM_RENAME: renamed(c, op->to); break;
+    case SC_SIM_REMOVE: removed(c, op->path); break;
+    default: break;
   }
   sc_sim_storage_attach(c->storage, world, latency_ns);
 }
 
 void sim_check_told_complete(sim_check_t *c, uint64_t id) {
   if (id > c->newest_safe)
-    sim_wrong(c->shared, "operators are told that checkpoint %" PRIu64
-              " completed, but the newest safe one is %" PRIu64, id, c->newest_safe);
+    sim_wrong(c->shared,
+              "operators are told that checkpoint %" PRIu64
+              " completed, but the newest safe one is %" PRIu64,
+              id, c->newest_safe);
 }
 
 void sim_check_restored(sim_check_t *c, uint64_t id) {
@@ -205,9 +210,10 @@ static void check_order(sim_check_t *c, int node, const char *name, uint32_t fir
     for (uint32_t x = 0; x < i; x++)
       if (all->list[x].l == all->list[i].l && all->list[x].k == all->list[i].k &&
           all->list[x].s > all->list[i].s) {
-        sim_wrong(c->shared, "%s: number %" PRId64 " of lane %" PRId64 ", key %" PRId64
-                  " stands behind number %" PRId64, name, all->list[i].s, all->list[i].l,
-                  all->list[i].k, all->list[x].s);
+        sim_wrong(c->shared,
+                  "%s: number %" PRId64 " of lane %" PRId64 ", key %" PRId64
+                  " stands behind number %" PRId64,
+                  name, all->list[i].s, all->list[i].l, all->list[i].k, all->list[x].s);
         return;
       }
 }

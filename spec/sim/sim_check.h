@@ -35,7 +35,7 @@ void sim_check_destroy(sim_check_t *c);
 void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns);
 void sim_check_told_complete(sim_check_t *c, uint64_t id);
 void sim_check_restored(sim_check_t *c, uint64_t id); /* 0: a start found nothing */
-uint64_t sim_check_completed(const sim_check_t *c); /* how many checkpoints were ever safe */
+uint64_t sim_check_completed(const sim_check_t *c);   /* how many checkpoints were ever safe */
 /* The storage is seen from outside (attached to no world). */
 void sim_check_outputs(sim_check_t *c);
 void sim_check_end(sim_check_t *c);

@@ -63,7 +63,11 @@ static bool plant(const char *name) {
 
 /* ---- one seed in a process of its own ---- */
 
-typedef struct outcome { bool failed; sc_buf_t text; sim_totals_t totals; } outcome_t;
+typedef struct outcome {
+  bool failed;
+  sc_buf_t text;
+  sim_totals_t totals;
+} outcome_t;
 
 static void run_child(const sim_plan_t *plan, int fd) {
   sc_buf_t story = SC_BUF_INIT;
@@ -153,7 +157,11 @@ static bool fails(uint64_t seed, const sim_cut_t *cut) {
 
 /* ---- shrinking ---- */
 
-typedef struct smallest { uint64_t seed; sim_cut_t cut; char shape[SHAPE + 1]; } smallest_t;
+typedef struct smallest {
+  uint64_t seed;
+  sim_cut_t cut;
+  char shape[SHAPE + 1];
+} smallest_t;
 
 /* Another schedule may be needed to see the same fault in a smaller run. */
 static bool still_fails(smallest_t *best, sim_cut_t cut) {
@@ -306,9 +314,7 @@ static int find_faults(const options_t *o) {
   return missed > 0;
 }
 #else
-static int find_faults(const options_t *o) {
-  return !plant("");
-}
+static int find_faults(const options_t *o) { return !plant(""); }
 #endif
 
 static int run_seeds(const char *program, const options_t *o) {
@@ -343,15 +349,16 @@ static int run_seeds(const char *program, const options_t *o) {
     }
   }
   printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64 " failed; %" PRIu64 " lives, %" PRIu64
-         " checkpoints, %" PRIu64 " turns; %.1f s\n", done, o->first, failed, sum.lives,
-         sum.checkpoints, sum.turns, seconds() - begin);
+         " checkpoints, %" PRIu64 " turns; %.1f s\n",
+         done, o->first, failed, sum.lives, sum.checkpoints, sum.turns, seconds() - begin);
   return failed > 0;
 }
 
 int main(int argc, char **argv) {
   options_t o;
   if (!parse(argc, argv, &o)) {
-    fprintf(stderr, "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--fault NAME]\n"
+    fprintf(stderr,
+            "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--fault NAME]\n"
             "       %s --seed S [--cut D,N,S,R,P,O] [--fault NAME]\n       %s --all-faults\n",
             argv[0], argv[0], argv[0]);
     return 2;

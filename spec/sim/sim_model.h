@@ -9,7 +9,10 @@
 
 #include "sim_operators.h"
 
-typedef struct sim_list { sim_record_t *list; uint32_t n; } sim_list_t;
+typedef struct sim_list {
+  sim_record_t *list;
+  uint32_t n;
+} sim_list_t;
 
 typedef struct sim_model {
   sim_list_t in[SIM_NODES];  /* what each node gets, sorted by (l, s); without timers that fired */

@@ -28,20 +28,25 @@
 
 typedef struct sim_shared {
   sim_plan_t *plan;
-  uint64_t calls;           /* of operators, over the whole run */
-  bool calm;                /* nothing is told to fail any more */
-  char failure[600];        /* the first thing that must not be; empty: none */
-  void *run;                /* the run's own */
-  void (*tell)(void *run, const char *text);           /* a line of the story */
-  void (*completed)(void *run, uint64_t id);           /* an operator was told that id completed */
+  uint64_t calls;                            /* of operators, over the whole run */
+  bool calm;                                 /* nothing is told to fail any more */
+  char failure[600];                         /* the first thing that must not be; empty: none */
+  void *run;                                 /* the run's own */
+  void (*tell)(void *run, const char *text); /* a line of the story */
+  void (*completed)(void *run, uint64_t id); /* an operator was told that id completed */
 } sim_shared_t;
 
 void sim_wrong(sim_shared_t *shared, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What an operator type's `data` is. */
-typedef struct sim_place { sim_shared_t *shared; const sim_node_t *node; } sim_place_t;
+typedef struct sim_place {
+  sim_shared_t *shared;
+  const sim_node_t *node;
+} sim_place_t;
 
-typedef struct sim_record { int64_t k, l, s, t, v, ts; } sim_record_t;
+typedef struct sim_record {
+  int64_t k, l, s, t, v, ts;
+} sim_record_t;
 
 /* What source, window and timer make of a record: shared with the model, which has no engine. */
 void sim_source_record(const sim_node_t *n, int64_t split, int64_t seq, sim_record_t *out);

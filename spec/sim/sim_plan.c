@@ -22,10 +22,8 @@ int64_t sim_timestamp(const sim_node_t *source, int64_t split, int64_t seq) {
 static uint32_t below(sc_random_t *r, uint32_t n) { return (uint32_t)sc_random_below(r, n); }
 static bool one_in(sc_random_t *r, uint32_t n) { return below(r, n) == 0; }
 
-static int64_t one_of(sc_random_t *r, const int64_t *list, uint32_t n) {
-  return list[below(r, n)];
-}
-#define ONE_OF(r, ...) \
+static int64_t one_of(sc_random_t *r, const int64_t *list, uint32_t n) { return list[below(r, n)]; }
+#define ONE_OF(r, ...)                                                                             \
   one_of(r, (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 /* A third of all moments lies near the beginning, where a job opens its folders; the others lie
@@ -135,25 +133,26 @@ static void draw_job(sim_plan_t *p, sc_random_t *r) {
 
 static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   static const int64_t kinds[] = {SIM_CRASH_TURN, SIM_CRASH_TURN, SIM_CRASH_OP, SIM_CRASH_OP,
-                                  SIM_FAULT, SIM_FAULT, SIM_RAISE, SIM_RAISE, SIM_CANCEL, SIM_ASK};
+                                  SIM_FAULT,      SIM_FAULT,      SIM_RAISE,    SIM_RAISE,
+                                  SIM_CANCEL,     SIM_ASK};
   sim_disturbance_t *d = &p->disturbances[p->n_disturbances++];
-  *d = (sim_disturbance_t){.kind = (sim_disturbance_kind_t)one_of(r, kinds, 10), .times = 1,
-                           .power = one_in(r, 2)};
+  *d = (sim_disturbance_t){
+      .kind = (sim_disturbance_kind_t)one_of(r, kinds, 10), .times = 1, .power = one_in(r, 2)};
   d->mask = (uint32_t)ONE_OF(r, SC_SIM_CHANGES, SC_SIM_CHANGES, SC_SIM_WRITE, SC_SIM_SYNC,
                              SC_SIM_RENAME, SC_SIM_REMOVE, SC_SIM_SYNC_DIR, SC_SIM_CREATE,
                              SC_SIM_READ);
   d->code = one_in(r, 2) ? SC_EIO : SC_ENOSPACE;
   switch (d->kind) {
-  case SIM_CRASH_OP:
-    d->mask = d->mask == SC_SIM_READ ? SC_SIM_CHANGES : d->mask;
-    d->at = some_time(r, 1200);
-    break;
-  case SIM_FAULT:
-    d->times = (uint32_t)ONE_OF(r, 1, 1, 1, 3, 10);
-    d->at = some_time(r, 1200);
-    break;
-  case SIM_RAISE: d->at = some_time(r, 2000); break;
-  default: d->at = some_time(r, 6000); break;
+    case SIM_CRASH_OP:
+      d->mask = d->mask == SC_SIM_READ ? SC_SIM_CHANGES : d->mask;
+      d->at = some_time(r, 1200);
+      break;
+    case SIM_FAULT:
+      d->times = (uint32_t)ONE_OF(r, 1, 1, 1, 3, 10);
+      d->at = some_time(r, 1200);
+      break;
+    case SIM_RAISE: d->at = some_time(r, 2000); break;
+    default: d->at = some_time(r, 6000); break;
   }
 }
 
@@ -258,16 +257,17 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
     sc_buf_printf(out, " <-%s- %s%s", sc_partitioner_name(n->inputs[i].edge),
                   p->nodes[n->inputs[i].from].uid, n->inputs[i].side ? ".pt" : "");
   switch (n->kind) {
-  case SIM_SOURCE:
-    sc_buf_printf(out, " %u splits of %u records, %u keys, pauses of %" PRId64 " ms", n->splits,
-                  n->records, n->keys, n->pause_ms);
-    break;
-  case SIM_MAP: sc_buf_printf(out, " (%s)", maps[n->map]); break;
-  case SIM_BUFFER: sc_buf_printf(out, " (holds %u)", n->hold); break;
-  case SIM_KEYED:
-    sc_buf_printf(out, " (windows of %" PRId64 " ms%s)", n->window_ms, n->pt ? ", pt timers" : "");
-    break;
-  default: break;
+    case SIM_SOURCE:
+      sc_buf_printf(out, " %u splits of %u records, %u keys, pauses of %" PRId64 " ms", n->splits,
+                    n->records, n->keys, n->pause_ms);
+      break;
+    case SIM_MAP: sc_buf_printf(out, " (%s)", maps[n->map]); break;
+    case SIM_BUFFER: sc_buf_printf(out, " (holds %u)", n->hold); break;
+    case SIM_KEYED:
+      sc_buf_printf(out, " (windows of %" PRId64 " ms%s)", n->window_ms,
+                    n->pt ? ", pt timers" : "");
+      break;
+    default: break;
   }
   sc_buf_puts(out, "\n");
 }
@@ -275,22 +275,24 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
 static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
   const char *what = d->mask == SC_SIM_CHANGES ? "any change" : sc_sim_op_name(d->mask);
   switch (d->kind) {
-  case SIM_CRASH_TURN:
-  case SIM_CRASH_OP:
-    sc_buf_printf(out, "  the process dies at %s %" PRIu64 " (%s)%s\n",
-                  d->kind == SIM_CRASH_TURN ? "turn" : "operation", d->at,
-                  d->kind == SIM_CRASH_TURN ? "scheduler" : what,
-                  d->power ? ", with loss of what is not synced" : "");
-    break;
-  case SIM_FAULT:
-    sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s\n", d->times, what,
-                  d->at, sc_error_name(d->code));
-    break;
-  case SIM_RAISE: sc_buf_printf(out, "  an operator fails at its call %" PRIu64 "\n", d->at); break;
-  case SIM_CANCEL: sc_buf_printf(out, "  the user cancels at turn %" PRIu64 "\n", d->at); break;
-  case SIM_ASK:
-    sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
-    break;
+    case SIM_CRASH_TURN:
+    case SIM_CRASH_OP:
+      sc_buf_printf(out, "  the process dies at %s %" PRIu64 " (%s)%s\n",
+                    d->kind == SIM_CRASH_TURN ? "turn" : "operation", d->at,
+                    d->kind == SIM_CRASH_TURN ? "scheduler" : what,
+                    d->power ? ", with loss of what is not synced" : "");
+      break;
+    case SIM_FAULT:
+      sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s\n", d->times, what,
+                    d->at, sc_error_name(d->code));
+      break;
+    case SIM_RAISE:
+      sc_buf_printf(out, "  an operator fails at its call %" PRIu64 "\n", d->at);
+      break;
+    case SIM_CANCEL: sc_buf_printf(out, "  the user cancels at turn %" PRIu64 "\n", d->at); break;
+    case SIM_ASK:
+      sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
+      break;
   }
 }
 

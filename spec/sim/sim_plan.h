@@ -23,28 +23,28 @@ typedef enum { SIM_SOURCE, SIM_MAP, SIM_BUFFER, SIM_SHARE, SIM_KEYED, SIM_SINK }
 typedef enum { SIM_SAME, SIM_FILTER, SIM_FLAT, SIM_REKEY } sim_map_t;
 
 typedef struct sim_input {
-  int from;                    /* node */
-  bool side;                   /* its output "pt" instead of "main" */
+  int from;  /* node */
+  bool side; /* its output "pt" instead of "main" */
   sc_partitioner_kind_t edge;
 } sim_input_t;
 
 typedef struct sim_node {
   sim_kind_t kind;
   char uid[8];
-  int64_t salt;                /* what it mixes into lanes */
-  uint32_t class;              /* operators of one class have one parallelism */
+  int64_t salt;   /* what it mixes into lanes */
+  uint32_t class; /* operators of one class have one parallelism */
   sim_input_t inputs[SIM_INPUTS];
   uint32_t n_inputs;
-  bool left_out;               /* by a cut */
-  bool ordered;                /* records of one lane and key leave in order */
+  bool left_out; /* by a cut */
+  bool ordered;  /* records of one lane and key leave in order */
   bool new_chain;
-  sim_map_t map;               /* MAP */
-  uint32_t splits, records;    /* SOURCE: records of each split */
-  int64_t pause_ms;            /* SOURCE: at some records */
-  uint32_t keys;               /* SOURCE */
-  int64_t window_ms;           /* KEYED */
-  bool pt;                     /* KEYED: has processing-time timers */
-  uint32_t hold;               /* BUFFER: records held back at most */
+  sim_map_t map;            /* MAP */
+  uint32_t splits, records; /* SOURCE: records of each split */
+  int64_t pause_ms;         /* SOURCE: at some records */
+  uint32_t keys;            /* SOURCE */
+  int64_t window_ms;        /* KEYED */
+  bool pt;                  /* KEYED: has processing-time timers */
+  uint32_t hold;            /* BUFFER: records held back at most */
 } sim_node_t;
 
 typedef enum {
@@ -58,18 +58,18 @@ typedef enum {
 
 typedef struct sim_disturbance {
   sim_disturbance_kind_t kind;
-  uint64_t at;     /* turns, operations, or calls of operators, over the whole run */
-  uint32_t mask;   /* of operations */
-  uint32_t times;  /* FAULT */
-  int code;        /* FAULT */
-  bool power;      /* CRASH: what was not synced is lost */
+  uint64_t at;    /* turns, operations, or calls of operators, over the whole run */
+  uint32_t mask;  /* of operations */
+  uint32_t times; /* FAULT */
+  int code;       /* FAULT */
+  bool power;     /* CRASH: what was not synced is lost */
   bool left_out;
 } sim_disturbance_t;
 
 typedef struct sim_cut {
-  uint32_t no_disturbance, no_node;          /* bits */
+  uint32_t no_disturbance, no_node;                  /* bits */
   uint32_t max_splits, max_records, max_parallelism; /* 0: as they are */
-  uint32_t schedule;                         /* another order of turns */
+  uint32_t schedule;                                 /* another order of turns */
 } sim_cut_t;
 
 typedef struct sim_plan {

@@ -6,8 +6,12 @@
 
 void sim_source_record(const sim_node_t *n, int64_t split, int64_t seq, sim_record_t *out) {
   int64_t lane = sim_mix(n->salt, split);
-  *out = (sim_record_t){.k = sim_mix(lane, seq) % n->keys, .l = lane, .s = seq, .t = 0,
-                        .v = sim_mix(seq, lane) % 1000, .ts = sim_timestamp(n, split, seq)};
+  *out = (sim_record_t){.k = sim_mix(lane, seq) % n->keys,
+                        .l = lane,
+                        .s = seq,
+                        .t = 0,
+                        .v = sim_mix(seq, lane) % 1000,
+                        .ts = sim_timestamp(n, split, seq)};
 }
 
 sim_record_t sim_pass_record(const sim_node_t *n, const sim_record_t *in) {
@@ -21,13 +25,13 @@ uint32_t sim_map_record(const sim_node_t *n, const sim_record_t *in, sim_record_
   out[0] = out[1] = sim_pass_record(n, in);
   out[1].l = sim_mix(out[0].l, 1);
   switch (n->map) {
-  case SIM_FILTER: return lot % 3 != 0;
-  case SIM_FLAT: return (uint32_t)(lot % 3);
-  case SIM_REKEY:
-    out[0].l = sim_mix(out[0].l, in->k); /* other lanes: keys that meet keep no order */
-    out[0].k = in->k / 2;
-    return 1;
-  default: return 1;
+    case SIM_FILTER: return lot % 3 != 0;
+    case SIM_FLAT: return (uint32_t)(lot % 3);
+    case SIM_REKEY:
+      out[0].l = sim_mix(out[0].l, in->k); /* other lanes: keys that meet keep no order */
+      out[0].k = in->k / 2;
+      return 1;
+    default: return 1;
   }
 }
 
@@ -42,8 +46,12 @@ void sim_window_add(int64_t digest[2], const sim_record_t *in) {
 
 sim_record_t sim_window_record(const sim_node_t *n, int64_t key, int64_t end,
                                const int64_t digest[2]) {
-  return (sim_record_t){.k = key, .l = sim_mix(n->salt, -1), .s = end, .t = 1,
-                        .v = digest[1] * 1000 + digest[0], .ts = end};
+  return (sim_record_t){.k = key,
+                        .l = sim_mix(n->salt, -1),
+                        .s = end,
+                        .t = 1,
+                        .v = digest[1] * 1000 + digest[0],
+                        .ts = end};
 }
 
 bool sim_has_pt(const sim_node_t *n, const sim_record_t *in) {

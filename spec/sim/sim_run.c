@@ -10,9 +10,9 @@
 #include "../../core/sim/sim_world.h"
 #include "sim_check.h"
 
-#define LIVES_MAX 14         /* then calm comes */
+#define LIVES_MAX 14          /* then calm comes */
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
-#define TURNS_OF_CALM 60000 /* a job that has not ended by then never will */
+#define TURNS_OF_CALM 60000   /* a job that has not ended by then never will */
 
 typedef enum { ENDED, CRASHED, REFUSED } end_t;
 
@@ -24,12 +24,12 @@ typedef struct run {
   sim_model_t *model;
   sim_check_t *check;
   sc_buf_t *story;
-  sc_world_t *world;   /* of this life */
+  sc_world_t *world; /* of this life */
   uint32_t life;
-  uint64_t turns;      /* of the lives before */
-  int64_t now_ns;      /* at the end of the life before */
-  uint32_t troubles;   /* told failures in this life */
-  bool canceled;       /* by us, in this life */
+  uint64_t turns;    /* of the lives before */
+  int64_t now_ns;    /* at the end of the life before */
+  uint32_t troubles; /* told failures in this life */
+  bool canceled;     /* by us, in this life */
 } run_t;
 
 /* ---- the story ---- */
@@ -144,8 +144,12 @@ static void begin_world(run_t *r) {
   uint64_t at = !d ? 0 : d->at > r->turns ? d->at - r->turns : 1;
   sc_sim_world_config_t c = {
       .seed = (uint64_t)sim_mix((int64_t)r->plan.seed + 1000003 * r->plan.cut.schedule, r->life),
-      .start_ns = r->now_ns, .pool_threads = r->plan.pool_threads, .look_ns = r->plan.look_ns,
-      .crash_at_turn = at, .log_line = log_line, .log_arg = r};
+      .start_ns = r->now_ns,
+      .pool_threads = r->plan.pool_threads,
+      .look_ns = r->plan.look_ns,
+      .crash_at_turn = at,
+      .log_line = log_line,
+      .log_arg = r};
   r->world = sc_sim_world_create(&c, r->storage);
   sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? 1000 : r->plan.latency_ns);
   if (r->shared.calm)

@@ -11,7 +11,9 @@
 
 #include "sim_plan.h"
 
-typedef struct sim_totals { uint64_t lives, turns, ops, calls, checkpoints; } sim_totals_t;
+typedef struct sim_totals {
+  uint64_t lives, turns, ops, calls, checkpoints;
+} sim_totals_t;
 
 /* 0, or 1 and what was wrong at the end of `story`. `totals` may be NULL. */
 int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals);

@@ -196,7 +196,7 @@ function main_job.script(script, arguments, watch)
   local result, began = {}, uv.hrtime()
   local out, err, timer = uv.new_pipe(), uv.new_pipe(), uv.new_timer()
   local process, pid
-  process, pid = uv.spawn(uv.exepath(), {
+  process, pid = uv.spawn(os.getenv("LUA") or "lua5.4", {
     args = { "examples/" .. script, table.unpack(arguments) }, stdio = { nil, out, err },
   }, function(code, signal)
     result.code, result.signal = code, signal
