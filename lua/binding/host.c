@@ -9,6 +9,7 @@
 #include "../../core/base/mem.h"
 #include "allocator.h"
 #include "codec.h"
+#include "leave.h"
 
 typedef struct name_entry {
   char *text;  /* the name's bytes */
@@ -114,6 +115,7 @@ static int load_root(lua_State *L) {
   luaL_openlibs(L);
   lua_register(L, "print", print_whole);
   lsc_interrupt_watch_coroutines(L);
+  lsc_leave_open(L);
   lsc_codec_open(L);
   lua_getglobal(L, "package");
   set_package_field(L, "path", args->path);
