@@ -230,7 +230,7 @@ static int job_status(lua_State *L) {
 
 /* Wait for news; raises where a working job would have had some. */
 static void news(lua_State *L, sc_job_t *job) {
-  if (sc_job_wait_news(job, LOST_AFTER_MS) == 0)
+  if (sc_job_wait_news(job, LOST_AFTER_MS, NULL) == 0)
     luaL_error(L, "the job says nothing any more");
 }
 
