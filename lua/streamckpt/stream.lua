@@ -31,9 +31,7 @@ local function lookup(methods, unbuilt, what)
     local method = methods[name]
     if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
     if unbuilt[name] then misuse.raise("%s:%s is not built yet", what, name) end
-    local article = what:find("^[aeiou]") and "an" or "a"
-    misuse.raise("%s %s has no method '%s'; did you mean '%s'?", article, what, name,
-      misuse.nearest(name, methods))
+    misuse.raise("%s has no method '%s'%s", misuse.a(what), name, misuse.hint(name, methods))
   end
 end
 
