@@ -277,7 +277,8 @@ typedef struct farewell {
   sc_buf_t value;
 } farewell_t;
 
-static int farewell_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+static int farewell_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item,
+                          sc_error_t *err) {
   farewell_t *f = (farewell_t *)op;
   sc_buf_clear(&f->value);
   sc_buf_put_bytes(&f->value, item->bytes);
