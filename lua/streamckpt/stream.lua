@@ -148,7 +148,8 @@ local function function_node(self, call, fn, options)
 end
 
 --- Turn each value into another one.
--- @param fn fn(value, ctx) -> the new value, not nil; a C function, tonumber say, gets the value alone
+-- @param fn fn(value, ctx) -> the new value, not nil; a C function, tonumber say, gets the value alone.
+--   What it returns is the next operator's from then on: return a copy of a table that the function keeps
 -- @param options {uid, name, on_error = "skip" or fn(message, value, ctx)}; with "skip" bad values go
 --   to side("errors") as {record, error}
 -- @return the new stream. Raises at the caller's line if fn is no function.
