@@ -199,6 +199,19 @@ describe("leaving", function()
     ["a variable that is closed"] = [[
       do local v <close> = setmetatable({}, { __close = function() while true do end end }) end]],
     ["emitting without end"] = "while true do ctx:emit(1) end",
+    ["a loop of luv"] = "local uv = require 'luv' uv.new_timer():start(0, 1, function() end) uv.run()",
+    ["loops of luv, again and again"] = [[
+      local uv = require "luv"
+      uv.new_timer():start(0, 1, function() end)
+      while true do pcall(uv.run) end]],
+    ["a callback of luv"] = [[
+      local uv = require "luv"
+      uv.new_timer():start(0, 0, function() while true do end end)
+      uv.run()]],
+    ["a callback of luv that catches every error"] = [[
+      local uv = require "luv"
+      uv.new_timer():start(0, 0, function() while true do pcall(function() while true do end end) end end)
+      uv.run()]],
   }
 
   for name, body in pairs(LOOPS) do
