@@ -20,6 +20,8 @@
 #ifndef SC_RUNTIME_JOB_H
 #define SC_RUNTIME_JOB_H
 
+#include <signal.h>
+
 #include "../checkpoint/coordinator.h"
 #include "attempt.h"
 #include "engine.h"
@@ -102,8 +104,10 @@ void sc_job_events(sc_job_t *job, sc_buf_t *out);
 /* An eventfd that is readable while events wait for sc_job_events. The job's. */
 int sc_job_fd(sc_job_t *job);
 /* Block until something is new (state, answer, event) or timeout_ms has passed (< 0: for ever).
- * 1 something is new, 0 time is over, SC_ECANCELED: a signal came. One waiter at a time. */
-int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms);
+ * 1 something is new, 0 time is over, SC_ECANCELED: a signal came. `signals` (NULL: as they are)
+ * are the signals that are blocked while it waits and no longer: who blocks all before it looks
+ * whether one has come misses none. One waiter at a time. */
+int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms, const sigset_t *signals);
 
 /* ---- coordinator's thread (engine.c) ---- */
 int64_t sc__job_step(sc_job_t *job);   /* due things; returns the next deadline, monotonic ns */

@@ -409,9 +409,10 @@ void sc_job_events(sc_job_t *job, sc_buf_t *out) {
 
 int sc_job_fd(sc_job_t *job) { return job->view.fd; }
 
-int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms) {
+int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms, const sigset_t *signals) {
   struct pollfd p = {.fd = job->view.news_fd, .events = POLLIN};
-  int rc = poll(&p, 1, timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms);
+  struct timespec t = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000};
+  int rc = ppoll(&p, 1, timeout_ms < 0 ? NULL : &t, signals);
   if (rc < 0)
     return SC_ECANCELED;
   if (rc > 0)

@@ -9,6 +9,8 @@
 #include "../../core/base/mem.h"
 #include "allocator.h"
 #include "codec.h"
+#include "leave.h"
+#include "slot_luv.h"
 
 typedef struct name_entry {
   char *text;  /* the name's bytes */
@@ -24,6 +26,7 @@ struct lsc_host {
   int root;            /* registry reference of the root table */
   name_entry_t *names; /* field names that were asked for */
   uint32_t n_names;    /* how many */
+  struct lsc_op *current; /* whose function runs, or NULL */
   lsc_interrupt_t interrupt;
 };
 
@@ -38,9 +41,19 @@ typedef struct load_args {
   lsc_host_t *host;        /* being made */
 } load_args_t;
 
-static int add_traceback(lua_State *L) {
-  if (lua_type(L, 1) != LUA_TSTRING)
-    luaL_tolstring(L, 1, NULL);
+static int to_text(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
+/* A __tostring that fails would call the handler again, and again. */
+int lsc_host_traceback(lua_State *L) {
+  if (lua_type(L, 1) != LUA_TSTRING) {
+    lua_pushcfunction(L, to_text);
+    lua_pushvalue(L, 1);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK || lua_type(L, -1) != LUA_TSTRING)
+      lua_pushliteral(L, "an error whose object has no text was raised");
+  }
   luaL_traceback(L, L, lua_tostring(L, -1), 1);
   return 1;
 }
@@ -79,7 +92,7 @@ int lsc_protect(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error
 }
 
 int lsc_protect_traced(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error_t *err) {
-  return protect(L, f, arg, nresults, add_traceback, err);
+  return protect(L, f, arg, nresults, lsc_host_traceback, err);
 }
 
 /* print, as slots have it: they share standard output, so a line is written in one piece. */
@@ -114,6 +127,8 @@ static int load_root(lua_State *L) {
   luaL_openlibs(L);
   lua_register(L, "print", print_whole);
   lsc_interrupt_watch_coroutines(L);
+  lsc_leave_open(L);
+  lsc_slot_luv_open(L, args->host);
   lsc_codec_open(L);
   lua_getglobal(L, "package");
   set_package_field(L, "path", args->path);
@@ -205,6 +220,10 @@ void lsc_host_destroy(lsc_host_t *host) {
 
 lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host) {
   return &host->interrupt;
+}
+
+struct lsc_op **lsc_host_current(lsc_host_t *host) {
+  return &host->current;
 }
 
 lua_State *lsc_host_state(lsc_host_t *host) {

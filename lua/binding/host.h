@@ -22,6 +22,7 @@
 #include "interrupt.h"
 
 typedef struct lsc_host lsc_host_t;
+struct lsc_op; /* runner.h */
 
 /* `canceled` (may be NULL): while it is true, SIGURG on this thread ends what runs (interrupt.h).
  * A state with the standard libraries, package.path and package.cpath as given (NULL: as they are),
@@ -37,6 +38,9 @@ void lsc_host_destroy(lsc_host_t *host); /* NULL is fine */
 /* What the host's thread runs, and whether it should. */
 lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host);
 
+/* Where the host keeps the operator whose function runs now, or NULL: noted by who calls one. */
+struct lsc_op **lsc_host_current(lsc_host_t *host);
+
 /* The main thread of the state: coroutines are resumed from it. */
 lua_State *lsc_host_state(lsc_host_t *host);
 /* Push root.operators[index] on L, a thread of the host. May raise: call it under lsc_protect. */
@@ -45,6 +49,9 @@ void lsc_host_push_spec(lsc_host_t *host, lua_State *L, int index);
 /* Call f(arg as light userdata) on L, which must not be running, and leave nresults values there.
  * On failure nothing is left, and err says what was raised. */
 int lsc_protect(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error_t *err);
+
+/* A message handler for lua_pcall: the error as text, with the traceback. */
+int lsc_host_traceback(lua_State *L);
 
 /* The same where f runs users' code: err gets the traceback, too. */
 int lsc_protect_traced(lua_State *L, lua_CFunction f, void *arg, int nresults, sc_error_t *err);

@@ -1,7 +1,6 @@
 #include "interrupt.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 
 #include <lauxlib.h>
@@ -10,14 +9,21 @@
  * thread. */
 static _Thread_local lsc_interrupt_t *current;
 
+static bool canceled(void) {
+  return current && current->canceled && atomic_load(current->canceled);
+}
+
 static void hook(lua_State *L, lua_Debug *ar) {
-  if (current && current->canceled && atomic_load(current->canceled))
-    luaL_error(L, "the job was canceled while this function was running");
+  if (canceled())
+    luaL_error(L, LSC_INTERRUPTED);
   lua_sethook(L, NULL, 0, 0);
 }
 
 static void on_signal(int number) {
-  lua_State *L = current ? current->running : NULL;
+  if (!current)
+    return;
+  current->asked = 1;
+  lua_State *L = current->running;
   if (L)
     lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
@@ -40,6 +46,7 @@ void lsc_interrupt_enter(lsc_interrupt_t *i, const atomic_bool *canceled) {
   pthread_once(&once, install_handler);
   i->canceled = canceled;
   i->running = NULL;
+  i->asked = 0;
   current = i;
   if (canceled)
     let_through(SIG_UNBLOCK);
@@ -51,6 +58,10 @@ void lsc_interrupt_leave(lsc_interrupt_t *i) {
   if (i->canceled)
     let_through(SIG_BLOCK);
   current = NULL;
+}
+
+bool lsc_interrupt_asked(void) {
+  return canceled() && current->asked;
 }
 
 lua_State *lsc_interrupt_mark(lua_State *L) {

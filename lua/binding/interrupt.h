@@ -15,6 +15,7 @@
 #ifndef LSC_INTERRUPT_H
 #define LSC_INTERRUPT_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -23,7 +24,11 @@
 typedef struct lsc_interrupt {
   const atomic_bool *canceled; /* the attempt's; NULL: never */
   lua_State *volatile running; /* the Lua thread that runs now, or NULL */
+  volatile sig_atomic_t asked; /* a signal has come */
 } lsc_interrupt_t;
+
+/* What the hook raises. */
+#define LSC_INTERRUPTED "the job was canceled while this function was running"
 
 void lsc_interrupt_enter(lsc_interrupt_t *i, const atomic_bool *canceled);
 void lsc_interrupt_leave(lsc_interrupt_t *i);
@@ -31,6 +36,10 @@ void lsc_interrupt_leave(lsc_interrupt_t *i);
 /* Around every resume and protected call: L begins to run; the one that ran before is returned,
  * to be marked again afterwards. Does nothing on threads that are no slot's. */
 lua_State *lsc_interrupt_mark(lua_State *L);
+
+/* Whether what runs on this thread is to end: for a library that calls back now and then, and in
+ * whose C code the hook, which waits for the thread that called it, does not fire. */
+bool lsc_interrupt_asked(void);
 
 /* Replace coroutine.resume and coroutine.wrap of this state by ones that note what runs. They
  * behave like Lua's. */

@@ -1,5 +1,7 @@
 #include "job_handle.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -100,12 +102,11 @@ static int64_t mono_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Lua's signal handler has set a hook; it fires with the next instruction, so run one. */
-static void let_signals_raise(lua_State *L) {
-  if (luaL_loadstring(L, "return") == LUA_OK)
-    lua_call(L, 0, 0);
-  else
-    lua_pop(L, 1);
+/* A handler of signals, such as that of the standard interpreter, cannot raise by itself: it sets a
+ * hook in the main thread of the state, which fires with the next instruction there, so run one;
+ * also where a coroutine waits. What it raises lies on top of the main thread: false. */
+static bool let_signals_raise(lua_State *main) {
+  return luaL_loadstring(main, "return") != LUA_OK || lua_pcall(main, 0, 0, 0) == LUA_OK;
 }
 
 static bool ended(sc_job_t *job) {
@@ -116,13 +117,31 @@ static bool ended(sc_job_t *job) {
   return yes;
 }
 
-/* Wait for news until `until_ms` (< 0: for ever); false when time is over. */
+/* Wait for news until `until_ms` (< 0: for ever); false when time is over. Signals are blocked from
+ * the look for one that has come until the wait, in which alone they end it: one that comes between
+ * the two would not be seen before the next news. */
 static bool news(lua_State *L, sc_job_t *job, int64_t until_ms) {
   int64_t left = until_ms < 0 ? -1 : until_ms - mono_ms();
   if (until_ms >= 0 && left <= 0)
     return false;
-  if (sc_job_wait_news(job, left) < 0)
-    let_signals_raise(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *main = lua_tothread(L, -1);
+  luaL_checkstack(main, 4, NULL);
+  luaL_checkstack(L, 4, NULL);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool calm = let_signals_raise(main);
+  if (calm)
+    sc_job_wait_news(job, left, &before);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  calm = calm && let_signals_raise(main);
+  if (!calm) {
+    if (main != L)
+      lua_xmove(main, L, 1);
+    lua_error(L);
+  }
+  lua_pop(L, 1);
   return true;
 }
 

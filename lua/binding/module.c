@@ -7,10 +7,12 @@
  *
  * One engine serves the process; the first start makes it. One shutdown, idempotent, hangs on a
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
- * and joins it within 2 s. It does nothing in a forked child, which has none of the threads. The
- * module stays loaded for ever (-z nodelete), since threads may still be in it.
+ * and joins it within 2 s. It does nothing in a forked child, which has none of the threads, nor
+ * where a slot called os.exit (leave.h). The module stays loaded for ever (-z nodelete), since
+ * threads may still be in it.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,6 +23,7 @@
 #include "../../core/runtime/world_real.h"
 #include "codec.h"
 #include "job_handle.h"
+#include "leave.h"
 #include "plan.h"
 
 #define LSC_SENTINEL "streamckpt.core.sentinel"
@@ -28,16 +31,20 @@
 static struct {
   pthread_mutex_t lock;
   sc_engine_t *engine;  /* NULL before the first start and after the shutdown */
-  pid_t owner;          /* the process that made it */
+  _Atomic pid_t owner;  /* the process that made it */
   bool registered;      /* atexit */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* A forked child has none of the threads, and perhaps a lock that one of them held. */
 static void shut_down(void) {
+  if (atomic_load(&process.owner) != getpid() || !lsc_leave_begin())
+    return;
   pthread_mutex_lock(&process.lock);
-  sc_engine_t *engine = process.owner == getpid() ? process.engine : NULL;
+  sc_engine_t *engine = process.engine;
   process.engine = NULL;
   pthread_mutex_unlock(&process.lock);
   sc_engine_destroy(engine);
+  lsc_leave_end();
 }
 
 static sc_engine_t *engine_of_process(sc_error_t *err) {

@@ -63,6 +63,20 @@ static bool as_left(const lsc_op_t *op) {
   return lua_status(op->co) == LUA_YIELD && lua_gettop(op->co) >= op->n_yielded;
 }
 
+/* Resume the coroutine; its status. Meanwhile it is what runs in the slot. */
+static int run(lsc_op_t *op, int nargs, int *nresults) {
+  lsc_op_t *outer = *op->current;
+  *op->current = op;
+  op->running = true;
+  lua_State *before = lsc_interrupt_mark(op->co);
+  int status = lua_resume(op->co, lsc_host_state(op->host), nargs, nresults);
+  lsc_interrupt_mark(before);
+  op->running = false;
+  *op->current = outer;
+  op->guard = false;
+  return status;
+}
+
 /* Run until the function emits, waits, returns, or fails. */
 static int resume(lsc_op_t *op, sc_error_t *err) {
   int nargs = 0, nresults;
@@ -75,12 +89,7 @@ static int resume(lsc_op_t *op, sc_error_t *err) {
                             "function", op->family->noun);
   op->n_yielded = 0;
   op->yielded = LSC_YIELD_FOREIGN;
-  op->running = true;
-  lua_State *before = lsc_interrupt_mark(op->co);
-  int status = lua_resume(op->co, lsc_host_state(op->host), nargs, &nresults);
-  lsc_interrupt_mark(before);
-  op->running = false;
-  op->guard = false;
+  int status = run(op, nargs, &nresults);
   if (op->fail.code != SC_OK) {
     int code = op->fail.code;
     sc_error_set_operator(&op->fail, op->base.context->label);
@@ -213,13 +222,8 @@ static int run_plain(lsc_op_t *op, int slot, const char *where, sc_error_t *err)
   lsc__push(op, LSC_SHELF_CONTEXT);
   int nresults;
   op->may_emit = false;
-  op->running = true;
-  lua_State *before = lsc_interrupt_mark(op->co);
-  int status = lua_resume(op->co, lsc_host_state(op->host), 1, &nresults);
-  lsc_interrupt_mark(before);
-  op->running = false;
+  int status = run(op, 1, &nresults);
   op->may_emit = true;
-  op->guard = false;
   int rc = status == LUA_OK ? 0 : lsc__user_failed(op, where, status, err);
   lua_settop(op->co, 0);
   lsc__end(op);
@@ -342,6 +346,7 @@ int lsc__op_create(const lsc_family_t *family, void *data, sc_bytes_t options,
   op->base.context = context;
   op->family = family;
   op->host = context->host;
+  op->current = lsc_host_current(op->host);
   op->value.host = op->host;
   op->anchor = LUA_NOREF;
   op->may_emit = true;
@@ -354,6 +359,12 @@ int lsc__op_create(const lsc_family_t *family, void *data, sc_bytes_t options,
   }
   *out = &op->base;
   return 0;
+}
+
+void lsc__op_push_box(lsc_op_t *op, lua_State *L) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, op->anchor);
+  lua_rawgeti(L, -1, 1);
+  lua_remove(L, -2);
 }
 
 void lsc__op_destroy(sc_operator_t *base) {

@@ -97,6 +97,7 @@ struct lsc_op {
   sc_operator_t base;          /* first: the runtime's face */
   const lsc_family_t *family;  /* what kind it is */
   lsc_host_t *host;            /* borrowed */
+  lsc_op_t **current;          /* the host's note of who runs */
   lua_State *co;               /* where user functions run */
   lua_State *shelf;            /* where values wait */
   lsc_op_t **box;              /* what handles point at: NULL inside once the operator is gone */
@@ -148,6 +149,8 @@ struct lsc_op {
 int lsc__op_create(const lsc_family_t *family, void *data, sc_bytes_t options,
                    sc_op_context_t *context, sc_operator_t **out, sc_error_t *err);
 void lsc__op_destroy(sc_operator_t *base);
+/* Push the userdata that outlives the operator and then holds NULL. */
+void lsc__op_push_box(lsc_op_t *op, lua_State *L);
 
 /* ---- for families ---- */
 

@@ -138,7 +138,7 @@ static void run_job(args_t *a) {
   sc_job_status(job, &status);
   while (!sc_job_state_ended(status.state)) {
     sc_job_status_fini(&status);
-    sc_job_wait_news(job, -1);
+    sc_job_wait_news(job, -1, NULL);
     sc_job_status(job, &status);
   }
   double end_s = sc_count_now(), end_cpu = sc_count_cpu();
