@@ -93,7 +93,9 @@ function readme.session(dir, lines)
   local file <close> = assert(io.open(dir .. "/typed", "w"))
   file:write(table.concat(out, "\n"), "\n")
   file:flush()
-  local said = readme.run(dir, "lua5.4 -i -l sc=streamckpt < typed") .. "\n<"
+  -- Readline breaks or cuts what it repeats at the terminal's width: a wide one, the same everywhere.
+  local terminal = "env TERM=dumb COLUMNS=10000 INPUTRC=/dev/null "
+  local said = readme.run(dir, terminal .. "lua5.4 -i -l sc=streamckpt < typed") .. "\n<"
   out = {}
   for i, line in ipairs(lines) do
     local text = said:match("\n<" .. i .. ">\n(.-)\n<") or "(it was not read)"
