@@ -7,6 +7,7 @@
 
 local config = require "streamckpt.config"
 local misuse = require "streamckpt.misuse"
+local report = require "streamckpt.report"
 local show = require "streamckpt.show"
 
 local job = {}
@@ -145,9 +146,9 @@ end
 
 -- A table that prints itself, alone, so that print(job:metrics()) shows nothing else; or nil, message,
 -- code.
-local function shown(t, message, code)
+local function shown(as, t, message, code)
   if t == nil then return nil, message, code end
-  return show.table(t)
+  return as(t)
 end
 
 --- End the job at once; its last checkpoint is kept.
@@ -175,7 +176,7 @@ end
 --   since 1970, sizes in bytes; or nil, message, code
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
-  return shown(enter(self, "checkpoints"):statistics())
+  return shown(report.checkpoints, enter(self, "checkpoints"):statistics())
 end
 
 -- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
@@ -214,8 +215,9 @@ function methods:metrics(uid)
     misuse.raise("metrics takes the uid of an operator, got %s", misuse.shown(uid))
   end
   local rows, message, code = enter(self, "metrics"):metrics()
-  if rows and uid then rows, message, code = operator_metrics(rows, uid) end
-  return shown(rows, message, code)
+  if not uid then return shown(report.metrics, rows, message, code) end
+  if rows then rows, message, code = operator_metrics(rows, uid) end
+  return shown(show.table, rows, message, code)
 end
 
 --- The rows that a collect has released so far.
@@ -224,7 +226,7 @@ end
 -- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
 function methods:rows(uid)
   if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
-  return shown(enter(self, "rows"):rows(uid))
+  return shown(show.table, enter(self, "rows"):rows(uid))
 end
 
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.

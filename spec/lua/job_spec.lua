@@ -66,7 +66,11 @@ describe("a job", function()
     assert.equals("running, checkpoint 7\nlast failure: EUSER: it broke", tostring(job:status()))
     handle.state, handle.last = "failed", nil
     assert.equals("failed\nEUSER: it broke\nstack traceback: here", tostring(job:status()))
-    assert.equals("{ counts = { completed = 3 } }", tostring(job:checkpoints()))
+    assert.equals("checkpoints: 3 completed", tostring(job:checkpoints()))
+    assert.equals("{ completed = 3, failed = 0, in_progress = 0, restored = 0, triggered = 3 }",
+                  tostring(job:checkpoints().counts))
+    assert.matches("^operator  task  in  out  watermark\n", tostring(job:metrics()))
+    assert.matches("^{\n  attempt = 1,\n", tostring(job:metrics("m")))
     handle.collected.out = {}
     -- One value each: print(job:metrics()) shows no nil beside it.
     assert.same({ 1, 1, 1 }, { select("#", job:checkpoints()), select("#", job:metrics()),
