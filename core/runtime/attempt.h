@@ -210,6 +210,8 @@ bool sc_task_idle(sc_task_t *t);
 int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
 void sc_task_start(sc_task_t *t);   /* slot: create the operators, read state */
 void sc_task_fail(sc_task_t *t, sc_error_t *err);
+void sc_task_report(sc_task_t *t, sc_report_kind_t kind); /* one that says no more */
+void sc_task_end_outputs(sc_task_t *t); /* END on every output */
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */
 /* task_snapshot.c */
 void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes);

@@ -114,9 +114,9 @@ static int refuse_unread(const sc_found_t *f, sc_error_t *err) {
   int code = f->error.code;
   if (err)
     sc_error_copy(err, &f->error);
-  return sc_fail_cause(err, code, "checkpoint %" PRIu64 " cannot be read now, and nothing says that "
-                       "it is damaged: try again (fallback = \"older\" goes back to an older one, "
-                       "and gives this one up)", f->id);
+  return sc_fail_cause(err, code, "checkpoint %" PRIu64 " cannot be read now, and nothing says "
+                       "that it is damaged: try again (fallback = \"older\" goes back to an "
+                       "older one, and gives this one up)", f->id);
 }
 
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,

@@ -36,4 +36,11 @@ for _, name in ipairs { "tumbling", "sliding", "session", "global", "open_snapsh
   sc[name] = function() misuse.raise("sc.%s is not built yet", name) end
 end
 
-return sc
+-- It prints as what it is, and a name that it does not have is a sentence, not a nil to be called.
+return setmetatable(sc, {
+  __tostring = function() return "streamckpt " .. sc._VERSION end,
+  __index = function(_, name)
+    if type(name) ~= "string" or name:sub(1, 1) == "_" then return nil end
+    misuse.raise("streamckpt has no '%s'%s", name, misuse.hint(name, sc))
+  end,
+})

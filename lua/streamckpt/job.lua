@@ -30,7 +30,7 @@ function Job.__index(_, name)
   local method = methods[name]
   if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
   if UNBUILT[name] then misuse.raise("job:%s is not built yet", name) end
-  misuse.raise("a job has no method '%s'; did you mean '%s'?", name, misuse.nearest(name, methods))
+  misuse.raise("a job has no method '%s'%s", name, misuse.hint(name, methods))
 end
 
 function Job:__tostring()

@@ -57,10 +57,23 @@ local function distance(a, b)
   return row[#b]
 end
 
+--- The end of a sentence about an unknown name: "; did you mean 'map'?", or "" where nothing is like it.
+-- @param name, known as for nearest; names that begin with "_" are not offered
+function misuse.hint(name, known)
+  local offered = {}
+  for candidate in pairs(known) do
+    if type(candidate) == "string" and candidate:sub(1, 1) ~= "_" then offered[candidate] = true end
+  end
+  local nearest, edits = misuse.nearest(name, offered)
+  if not nearest or edits > math.max(1, #tostring(name) // 2) then return "" end
+  return ("; did you mean '%s'?"):format(nearest)
+end
+
 --- The name among the keys of `known` that is most like `name`.
 -- @param name a string, or any other value, which is compared by its text
 -- @param known a table whose keys are the names
--- @return the nearest name, the first in byte order among equals; nil if there are none
+-- @return the nearest name, the first in byte order among equals, and by how many edits they differ; nil
+--   if there are none
 function misuse.nearest(name, known)
   local best, best_distance
   for candidate in pairs(known) do
@@ -71,7 +84,12 @@ function misuse.nearest(name, known)
       end
     end
   end
-  return best
+  return best, best_distance
+end
+
+--- "a stream", "an env": a noun with its article.
+function misuse.a(noun)
+  return (noun:find("^[aeiou]") and "an " or "a ") .. noun
 end
 
 --- A value as it reads well in a sentence: strings quoted, tables by their type.

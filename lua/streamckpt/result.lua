@@ -10,7 +10,7 @@ local methods = {}
 function Result.__index(_, name)
   local method = methods[name]
   if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
-  misuse.raise("a result has no method '%s'; did you mean '%s'?", name, misuse.nearest(name, methods))
+  misuse.raise("a result has no method '%s'%s", name, misuse.hint(name, methods))
 end
 
 function Result:__tostring()

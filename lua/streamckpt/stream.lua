@@ -31,9 +31,7 @@ local function lookup(methods, unbuilt, what)
     local method = methods[name]
     if method or type(name) ~= "string" or name:sub(1, 1) == "_" then return method end
     if unbuilt[name] then misuse.raise("%s:%s is not built yet", what, name) end
-    local article = what:find("^[aeiou]") and "an" or "a"
-    misuse.raise("%s %s has no method '%s'; did you mean '%s'?", article, what, name,
-      misuse.nearest(name, methods))
+    misuse.raise("%s has no method '%s'%s", misuse.a(what), name, misuse.hint(name, methods))
   end
 end
 
@@ -150,7 +148,8 @@ local function function_node(self, call, fn, options)
 end
 
 --- Turn each value into another one.
--- @param fn fn(value, ctx) -> the new value, not nil; a C function, tonumber say, gets the value alone
+-- @param fn fn(value, ctx) -> the new value, not nil; a C function, tonumber say, gets the value alone.
+--   What it returns is the next operator's from then on: return a copy of a table that the function keeps
 -- @param options {uid, name, on_error = "skip" or fn(message, value, ctx)}; with "skip" bad values go
 --   to side("errors") as {record, error}
 -- @return the new stream. Raises at the caller's line if fn is no function.

@@ -6,7 +6,7 @@ after_each(p.clean)
 describe("functions in slots", function()
   it("have their upvalues as they were at the start", function()
     local factor, words = 3, { one = 1, nested = { list = { 10, 20 } } }
-    local rows = p.rows({ parallelism = 2 }, function(env)
+    local rows = p.sorted({ parallelism = 2 }, function(env)
       return env:from_values { 1, 2 }:map(function(n) return n * factor + words.nested.list[n] end)
     end)
     table.sort(rows) -- two tasks write them, in no order

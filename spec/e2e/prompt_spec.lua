@@ -93,8 +93,8 @@ describe("the prompt", function()
     }
     local lines = {}
     for i, case in ipairs(wrong) do lines[i] = case[1] end
-    table.move({ "job:rows('nobody')", "env:start()", "job:status().state", "job:cancel()",
-                 "job:wait()", "job:checkpoint()" }, 1, 6, #lines + 1, lines)
+    table.move({ "job:rows('nobody')", "env:start()", "job:status().state",
+                 "job:checkpoint() > 0", "job:cancel()", "job:wait()", "job:checkpoint()" }, 1, 7, #lines + 1, lines)
     local shown, result = session(lines)
     for i, case in ipairs(wrong) do
       assert.matches(case[2], shown[i], 1, true)
@@ -105,9 +105,9 @@ describe("the prompt", function()
     assert.equals("nil\tENOTFOUND: no collect has the uid 'nobody'\tENOTFOUND", shown[n + 1])
     assert.matches("^nil\tELOCKED: .*\tELOCKED$", shown[n + 2]) -- its folder is in use by the job that runs
     assert.equals("running", shown[n + 3])
-    assert.equals("true", shown[n + 4])
-    assert.matches("^canceled, checkpoint %d+$", shown[n + 5])
-    assert.equals("nil\tEDECLINED: the job has ended (canceled)\tEDECLINED", shown[n + 6])
+    assert.same({ "true", "true" }, { shown[n + 4], shown[n + 5] })
+    assert.matches("^canceled, checkpoint %d+$", shown[n + 6])
+    assert.equals("nil\tEDECLINED: the job has ended (canceled)\tEDECLINED", shown[n + 7])
     assert.same({ 0, 0 }, { result.code, result.signal })
   end)
 
@@ -121,7 +121,7 @@ describe("the prompt", function()
       "good:execute():rows('rows')",
     }
     assert.matches("^EUSER: broken %(broken%) 1/1: stdin:1: attempt to index a number value", shown[4])
-    assert.matches("^stdin:1: job 'bad' failed: EUSER: broken", shown[5])
+    assert.matches("^job 'bad' failed: EUSER: broken", shown[5])
     assert.equals("{ 2, 4 }", shown[8])
   end)
 

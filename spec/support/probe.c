@@ -39,7 +39,8 @@ WEAK void probe_checkpoint(lua_State *L);
 WEAK void probe_operator(lua_State *L);
 WEAK void probe_codec(lua_State *L);
 WEAK void probe_binding(lua_State *L);
-WEAK void probe_runtime(lua_State *L);
+WEAK void probe_graph(lua_State *L);
+WEAK void probe_chain(lua_State *L);
 WEAK void probe_world(lua_State *L);
 WEAK void probe_job(lua_State *L);
 
@@ -47,7 +48,8 @@ __attribute__((visibility("default"))) int luaopen_streamckpt_probe(lua_State *L
 int luaopen_streamckpt_probe(lua_State *L) {
   void (*const parts[])(lua_State *) = {
       probe_base,     probe_data,  probe_snapshot, probe_exchange, probe_state, probe_checkpoint,
-      probe_operator, probe_codec, probe_binding,  probe_runtime,  probe_world, probe_job};
+      probe_operator, probe_codec, probe_binding,  probe_graph,    probe_chain, probe_world,
+      probe_job};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (parts[i])

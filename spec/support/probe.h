@@ -17,7 +17,8 @@ void probe_exchange(lua_State *L);
 void probe_state(lua_State *L);
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);
-void probe_runtime(lua_State *L);  /* graph and chain */
+void probe_graph(lua_State *L);
+void probe_chain(lua_State *L);
 void probe_world(lua_State *L);    /* the world of threads */
 void probe_job(lua_State *L);      /* whole jobs of native operators */
 void probe_codec(lua_State *L);    /* lua/binding/codec */

@@ -1,8 +1,6 @@
-/* probe_runtime: graphs, and a chain whose operators are Lua tables.
+/* probe_chain: a chain whose operators are Lua tables.
  *
- * A node is {uid =, name =, parallelism =, max_parallelism =, source =, keyed =, new_chain =,
- * no_chain =, outputs = {...}}, an edge {from, to, output =, port =, by =, key = {...}} with nodes
- * by their position from 1. In a chain a node's `ops` are functions: begin(port, item),
+ * It is one of a graph (probe_graph.h); a node's `ops` are functions: begin(port, item),
  * begin_timer(domain, time, key, namespace), begin_watermark(w), begin_finish(), begin_idle(),
  * step() -> "done" | "emit", item | "blocked", poll() likewise; one that raises fails. */
 #include <stdlib.h>
@@ -10,175 +8,9 @@
 #include "../../core/base/mem.h"
 #include "../../core/exchange/input.h"
 #include "../../core/runtime/chain.h"
-#include "probe.h"
+#include "probe_graph.h"
 
 #define CHAIN "probe.chain"
-
-/* ---- reading a graph ---- */
-
-static const sc_operator_type_t source_type = {.kind = "source", .is_source = true},
-                                plain_type = {.kind = "plain"};
-
-/* Of the table at the top of the stack. */
-static lua_Integer opt_int(lua_State *L, const char *name, lua_Integer otherwise) {
-  lua_getfield(L, -1, name);
-  lua_Integer v = luaL_optinteger(L, -1, otherwise);
-  lua_pop(L, 1);
-  return v;
-}
-
-static bool opt_bool(lua_State *L, const char *name) {
-  lua_getfield(L, -1, name);
-  bool v = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return v;
-}
-
-/* The string lives as long as the table. */
-static const char *opt_str(lua_State *L, const char *name, const char *otherwise) {
-  lua_getfield(L, -1, name);
-  const char *v = luaL_optstring(L, -1, otherwise);
-  lua_pop(L, 1);
-  return v;
-}
-
-#define NAMES_MAX 8
-
-static uint32_t opt_names(lua_State *L, const char *name, const char **out) {
-  lua_getfield(L, -1, name);
-  uint32_t n = lua_isnil(L, -1) ? 0 : (uint32_t)luaL_len(L, -1);
-  luaL_argcheck(L, n <= NAMES_MAX, 1, "too many names");
-  for (uint32_t i = 0; i < n; i++) {
-    lua_geti(L, -1, i + 1);
-    out[i] = luaL_checkstring(L, -1);
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-  return n;
-}
-
-static int add_node(lua_State *L, sc_graph_t *g, sc_error_t *err) {
-  const char *outputs[NAMES_MAX];
-  uint32_t n = opt_names(L, "outputs", outputs);
-  const char *uid = opt_str(L, "uid", "uid");
-  sc_node_spec_t spec = {.uid = uid,
-                         .name = opt_str(L, "name", uid),
-                         .type = opt_bool(L, "source") ? &source_type : &plain_type,
-                         .parallelism = (uint32_t)opt_int(L, "parallelism", 1),
-                         .max_parallelism = (uint32_t)opt_int(L, "max_parallelism", 0),
-                         .keyed = opt_bool(L, "keyed"),
-                         .start_new_chain = opt_bool(L, "new_chain"),
-                         .disable_chaining = opt_bool(L, "no_chain"),
-                         .outputs = n ? outputs : NULL,
-                         .n_outputs = n};
-  return sc_graph_add(g, &spec, err);
-}
-
-static int add_edge(lua_State *L, sc_graph_t *g, sc_error_t *err) {
-  const char *key[NAMES_MAX];
-  uint32_t n = opt_names(L, "key", key);
-  lua_geti(L, -1, 1);
-  lua_geti(L, -2, 2);
-  uint32_t from = (uint32_t)lua_tointeger(L, -2) - 1, to = (uint32_t)lua_tointeger(L, -1) - 1;
-  lua_pop(L, 2);
-  int by = sc_partitioner_from_name(opt_str(L, "by", "forward"));
-  luaL_argcheck(L, by >= 0, 1, "no partitioner");
-  return sc_graph_connect(g, from, opt_str(L, "output", "main"), to,
-                          (uint32_t)opt_int(L, "port", 0), (sc_partitioner_kind_t)by,
-                          n ? key : NULL, n, err);
-}
-
-/* From {nodes = {...}, edges = {...}} at the top; NULL and err. */
-static sc_graph_t *read_graph(lua_State *L, sc_error_t *err) {
-  static int (*const add[])(lua_State *, sc_graph_t *, sc_error_t *) = {add_node, add_edge};
-  static const char *const fields[] = {"nodes", "edges"};
-  sc_graph_t *g = sc_graph_create();
-  int rc = 0;
-  for (int part = 0; part < 2; part++) {
-    lua_getfield(L, -1, fields[part]);
-    for (lua_Integer i = 1; rc >= 0 && !lua_isnil(L, -1) && i <= luaL_len(L, -1); i++) {
-      lua_geti(L, -1, i);
-      rc = add[part](L, g, err);
-      lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
-  }
-  if (rc >= 0)
-    rc = sc_graph_finish(g, err);
-  if (rc >= 0)
-    return g;
-  sc_graph_destroy(g);
-  return NULL;
-}
-
-/* ---- what became of a graph ---- */
-
-static void push_chain(lua_State *L, const sc_graph_t *g, const sc_chain_plan_t *c) {
-  lua_newtable(L);
-  for (uint32_t i = 0; i < c->n_nodes; i++) {
-    lua_pushstring(L, g->nodes[c->nodes[i]].uid);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_pushinteger(L, c->parallelism);
-  lua_setfield(L, -2, "parallelism");
-  lua_pushinteger(L, c->first_task);
-  lua_setfield(L, -2, "first_task");
-  char *name = sc_graph_chain_name(g, c);
-  lua_pushstring(L, name);
-  lua_setfield(L, -2, "name");
-  free(name);
-}
-
-static void push_task(lua_State *L, const sc_graph_t *g, uint32_t task) {
-  uint32_t subtask, *senders, n = sc_graph_senders(g, task, &senders);
-  const sc_chain_plan_t *c = sc_graph_task(g, task, &subtask);
-  lua_newtable(L);
-  for (uint32_t i = 0; i < n; i++) {
-    lua_pushinteger(L, senders[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-  free(senders);
-  lua_pushinteger(L, c - g->chains + 1);
-  lua_setfield(L, -2, "chain");
-  lua_pushinteger(L, subtask);
-  lua_setfield(L, -2, "subtask");
-}
-
-/* graph(spec): {chains, tasks (their senders), ordinals, max_parallelism by uid} or nil, error */
-static int graph_build(lua_State *L) {
-  sc_error_t err = SC_ERROR_INIT;
-  lua_settop(L, 1);
-  sc_graph_t *g = read_graph(L, &err);
-  if (!g)
-    return probe_fail(L, err.code, &err);
-  lua_newtable(L);
-  lua_newtable(L);
-  for (uint32_t i = 0; i < g->n_chains; i++) {
-    push_chain(L, g, &g->chains[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_setfield(L, -2, "chains");
-  lua_newtable(L);
-  for (uint32_t i = 0; i < g->n_tasks; i++) {
-    push_task(L, g, i);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_setfield(L, -2, "tasks");
-  lua_newtable(L);
-  for (uint32_t i = 0; i < g->n_edges; i++) {
-    lua_pushinteger(L, g->edges[i].ordinal);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_setfield(L, -2, "ordinals");
-  lua_newtable(L);
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
-    lua_pushinteger(L, g->nodes[i].max_parallelism);
-    lua_setfield(L, -2, g->nodes[i].uid);
-  }
-  lua_setfield(L, -2, "max_parallelism");
-  sc_graph_destroy(g);
-  return 1;
-}
 
 /* ---- an operator that is a Lua table ---- */
 
@@ -272,7 +104,7 @@ static int op_begin_idle(sc_operator_t *op, sc_error_t *err) {
 /* The table on top as an item; it is kept until the next step, since the item borrows from it. */
 static void read_item(scripted_t *s, sc_item_t *out) {
   lua_State *L = caller;
-  *out = (sc_item_t){.output = (uint16_t)opt_int(L, "output", 0)};
+  *out = (sc_item_t){.output = (uint16_t)probe_opt_int(L, "output", 0)};
   lua_getfield(L, -1, "watermark");
   lua_getfield(L, -2, "idle");
   out->is_watermark = !lua_isnil(L, -2);
@@ -287,7 +119,7 @@ static void read_item(scripted_t *s, sc_item_t *out) {
   }
   lua_pop(L, 1);
   size_t n;
-  const char *bytes = opt_str(L, "bytes", NULL), *key = opt_str(L, "key", NULL);
+  const char *bytes = probe_opt_str(L, "bytes", NULL), *key = probe_opt_str(L, "key", NULL);
   if (bytes) {
     lua_getfield(L, -1, "bytes");
     lua_tolstring(L, -1, &n);
@@ -341,7 +173,7 @@ static sc_operator_t *scripted_new(lua_State *L, sc_op_context_t *context) {
                                .begin_watermark = op_begin_watermark,
                                .begin_finish = op_begin_finish, .step = op_step, .poll = op_poll,
                                .begin_idle = op_begin_idle, .destroy = op_destroy,
-                               .swallows_watermarks = opt_bool(L, "swallows")};
+                               .swallows_watermarks = probe_opt_bool(L, "swallows")};
   s->op = (sc_operator_t){&s->ops, context};
   s->ref = luaL_ref(L, LUA_REGISTRYINDEX);
   s->kept = LUA_NOREF;
@@ -435,12 +267,12 @@ static uint32_t find_chain(const sc_graph_t *g, const char *head) {
 static int chain_new(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   lua_settop(L, 1);
-  sc_graph_t *g = read_graph(L, &err);
+  sc_graph_t *g = probe_read_graph(L, &err);
   if (!g)
     return probe_fail(L, err.code, &err);
-  uint32_t exclusive = (uint32_t)opt_int(L, "exclusive", 1000);
-  uint32_t segment = (uint32_t)opt_int(L, "segment", 1024);
-  const char *driven = opt_str(L, "driven", NULL);
+  uint32_t exclusive = (uint32_t)probe_opt_int(L, "exclusive", 1000);
+  uint32_t segment = (uint32_t)probe_opt_int(L, "segment", 1024);
+  const char *driven = probe_opt_str(L, "driven", NULL);
   chain_t *c = lua_newuserdatauv(L, sizeof *c, 0);
   memset(c, 0, sizeof *c);
   c->alive = true;
@@ -509,14 +341,14 @@ static int chain_record(lua_State *L) {
   lua_settop(L, 3);
   uint32_t port = 0;
   if (!lua_isnil(L, 3)) {
-    port = (uint32_t)opt_int(L, "port", 0);
-    item.has_timestamp = opt_int(L, "timestamp", -1) >= 0;
-    item.timestamp = opt_int(L, "timestamp", 0);
-    const char *key = opt_str(L, "key", NULL);
+    port = (uint32_t)probe_opt_int(L, "port", 0);
+    item.has_timestamp = probe_opt_int(L, "timestamp", -1) >= 0;
+    item.timestamp = probe_opt_int(L, "timestamp", 0);
+    const char *key = probe_opt_str(L, "key", NULL);
     item.has_key = key != NULL;
     if (key)
       item.key = sc_bytes_str(key);
-    item.key_group = (uint16_t)opt_int(L, "group", 0);
+    item.key_group = (uint16_t)probe_opt_int(L, "group", 0);
   }
   int rc = sc_chain_record(&c->chain, port, &item, &err);
   if (rc < 0)
@@ -675,13 +507,12 @@ static const luaL_Reg chain_methods[] = {
     {"destroy", chain_gc},      {"__gc", chain_gc},             {NULL, NULL},
 };
 
-void probe_runtime(lua_State *L) {
+void probe_chain(lua_State *L) {
   luaL_newmetatable(L, CHAIN);
   luaL_setfuncs(L, chain_methods, 0);
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  static const luaL_Reg functions[] = {
-      {"graph", graph_build}, {"chain_new", chain_new}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"chain_new", chain_new}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -1,0 +1,317 @@
+/* probe_job: whole jobs of native operators, on real threads and files, over a storage that fails
+ * where it is told to. The graph: gate --hash k--> tally --rebalance--> file_sink. */
+#include <stdlib.h>
+
+#include "../../core/base/mem.h"
+#include "../../core/runtime/job.h"
+#include "../../core/runtime/world_real.h"
+#include "gated_operators.h"
+#include "picky_storage.h"
+#include "probe.h"
+
+#define ENGINE "probe.engine"
+#define JOB "probe.job"
+#define LOST_AFTER_MS 60000 /* for news that a working job gives within seconds */
+
+typedef struct engine {
+  sc_engine_t *engine;
+  sc_storage_t *storage; /* the world's */
+  gate_t *gate;
+} engine_t;
+
+/* ---- engine ---- */
+
+/* job_engine(splits of the gate) */
+static int engine_new(lua_State *L) {
+  uint32_t splits = (uint32_t)luaL_checkinteger(L, 1);
+  engine_t *e = lua_newuserdatauv(L, sizeof *e, 0);
+  memset(e, 0, sizeof *e);
+  luaL_setmetatable(L, ENGINE);
+  sc_world_t *w = sc_world_real_create(false, 2);
+  sc_storage_destroy(w->storage);
+  w->storage = e->storage = picky_create();
+  e->engine = sc_engine_create(w, NULL);
+  e->gate = gate_create(splits);
+  return 1;
+}
+
+static engine_t *check_engine(lua_State *L) {
+  engine_t *e = luaL_checkudata(L, 1, ENGINE);
+  luaL_argcheck(L, e->engine, 1, "the engine is gone");
+  return e;
+}
+
+static int engine_destroy(lua_State *L) {
+  engine_t *e = luaL_checkudata(L, 1, ENGINE);
+  if (!e->engine)
+    return 0;
+  sc_engine_destroy(e->engine);
+  gate_destroy(e->gate);
+  e->engine = NULL;
+  return 0;
+}
+
+static int code_of(lua_State *L, const char *name) {
+  for (int code = -1; code >= -SC__ERR_COUNT; code--)
+    if (strcmp(sc_error_name(code), name) == 0)
+      return code;
+  return luaL_error(L, "no code %s", name);
+}
+
+/* engine:fail(operation, text in the path, times [, code]) */
+static int engine_fail(lua_State *L) {
+  picky_fail(check_engine(L)->storage, luaL_checkstring(L, 2), luaL_checkstring(L, 3),
+             (uint64_t)luaL_checkinteger(L, 4), code_of(L, luaL_optstring(L, 5, "EIO")));
+  return 0;
+}
+
+static int engine_failed(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)picky_failed(check_engine(L)->storage));
+  return 1;
+}
+
+static int engine_allow(lua_State *L) {
+  gate_allow(check_engine(L)->gate, luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int engine_finish(lua_State *L) {
+  gate_finish(check_engine(L)->gate);
+  return 0;
+}
+
+static int engine_break(lua_State *L) {
+  gate_fail(check_engine(L)->gate);
+  return 0;
+}
+
+/* ---- a job ---- */
+
+static lua_Integer opt_int(lua_State *L, const char *name, lua_Integer otherwise) {
+  lua_getfield(L, 2, name);
+  lua_Integer v = luaL_optinteger(L, -1, otherwise);
+  lua_pop(L, 1);
+  return v;
+}
+
+/* Lives as long as the table of options. */
+static const char *opt_str(lua_State *L, const char *name) {
+  lua_getfield(L, 2, name);
+  const char *v = luaL_optstring(L, -1, NULL);
+  lua_pop(L, 1);
+  return v;
+}
+
+static void put_options(sc_buf_t *out, const char *name, const char *value) {
+  sc_buf_clear(out);
+  sc_pack_map(out, 1);
+  sc_pack_cstr(out, name);
+  sc_pack_cstr(out, value);
+}
+
+/* A second branch that ends at once: values "early" --rebalance--> farewell --rebalance--> sink. */
+static int add_early(lua_State *L, sc_graph_t *g, const char *dir, sc_error_t *err) {
+  sc_buf_t values = SC_BUF_INIT, sink = SC_BUF_INIT;
+  sc_pack_map(&values, 1);
+  sc_pack_cstr(&values, "values");
+  sc_pack_array(&values, 1);
+  sc_pack_cstr(&values, "early");
+  put_options(&sink, "dir", dir);
+  uint32_t p = (uint32_t)opt_int(L, "parallelism", 1);
+  const sc_node_spec_t specs[] = {
+      {.uid = "values", .name = "values", .type = sc_operator_type_find("values_source"),
+       .parallelism = 1, .options = sc_buf_bytes(&values)},
+      {.uid = "farewell", .name = "farewell", .type = &farewell_type, .parallelism = 1},
+      {.uid = "early", .name = "early", .type = sc_operator_type_find("file_sink"),
+       .parallelism = p, .options = sc_buf_bytes(&sink)},
+  };
+  int rc = 0;
+  for (int i = 0; rc >= 0 && i < 3; i++)
+    rc = sc_graph_add(g, &specs[i], err);
+  sc_buf_free(&values);
+  sc_buf_free(&sink);
+  for (uint32_t i = 3; rc >= 0 && i < 5; i++)
+    rc = sc_graph_connect(g, i, "main", i + 1, 0, SC_REBALANCE, NULL, 0, err);
+  return rc;
+}
+
+static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
+  uint32_t p = (uint32_t)opt_int(L, "parallelism", 1);
+  sc_graph_t *g = sc_graph_create();
+  sc_buf_t options = SC_BUF_INIT;
+  put_options(&options, "dir", opt_str(L, "out"));
+  const sc_node_spec_t specs[] = {
+      {.uid = "gate", .name = "gate", .type = &gate_source_type, .data = e->gate, .parallelism = p},
+      {.uid = "tally", .name = "tally", .type = &tally_type, .parallelism = p, .keyed = true},
+      {.uid = "out", .name = "out", .type = sc_operator_type_find("file_sink"), .parallelism = p,
+       .options = sc_buf_bytes(&options)},
+  };
+  static const char *const key[] = {"k"};
+  int rc = 0;
+  for (size_t i = 0; rc >= 0 && i < 3; i++)
+    rc = sc_graph_add(g, &specs[i], err);
+  sc_buf_free(&options);
+  if (rc >= 0)
+    rc = sc_graph_connect(g, 0, "main", 1, 0, SC_HASH, key, 1, err);
+  if (rc >= 0)
+    rc = sc_graph_connect(g, 1, "main", 2, 0, SC_REBALANCE, NULL, 0, err);
+  if (rc >= 0 && opt_str(L, "early"))
+    rc = add_early(L, g, opt_str(L, "early"), err);
+  if (rc >= 0)
+    rc = sc_graph_finish(g, err);
+  if (rc >= 0)
+    return g;
+  sc_graph_destroy(g);
+  return NULL;
+}
+
+/* engine:start{dir =, out =, early =, parallelism =, slots =, interval_ms =, retain =, attempts =,
+ * from =, tolerable =}: a job, or nil, error */
+static int engine_start(lua_State *L) {
+  engine_t *e = check_engine(L);
+  sc_error_t err = SC_ERROR_INIT;
+  sc_graph_t *g = make_graph(L, e, &err);
+  if (!g)
+    return probe_fail(L, err.code, &err);
+  int64_t interval_ms = opt_int(L, "interval_ms", 3600000);
+  sc_job_options_t o = {
+      .id = "job", .name = "job", .dir = opt_str(L, "dir"), .from = opt_str(L, "from"),
+      .checkpoint = {.interval_ms = interval_ms, .timeout_ms = 600000, .max_concurrent = 1,
+                     .tolerable_failures = opt_int(L, "tolerable", -1),
+                     .retain = (uint32_t)opt_int(L, "retain", 1)},
+      .restart = {.kind = SC_RESTART_FIXED_DELAY, .attempts = opt_int(L, "attempts", 0),
+                  .delay_ms = 0},
+      .n_slots = (uint32_t)opt_int(L, "slots", opt_int(L, "parallelism", 1)),
+      .segment_size = 256, .exclusive_buffers = 2, .floating_buffers = 4, .buffer_timeout_ms = 100,
+      .log_level = SC_LOG_OFF};
+  sc_job_t **box = lua_newuserdatauv(L, sizeof *box, 1);
+  *box = NULL;
+  luaL_setmetatable(L, JOB);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1); /* the engine outlives its jobs */
+  int rc = sc_job_start(e->engine, g, &o, box, &err);
+  return rc < 0 ? probe_fail(L, rc, &err) : 1;
+}
+
+static sc_job_t *check_job(lua_State *L) {
+  sc_job_t *job = *(sc_job_t **)luaL_checkudata(L, 1, JOB);
+  luaL_argcheck(L, job, 1, "the job is gone");
+  return job;
+}
+
+static int job_gc(lua_State *L) {
+  sc_job_t **box = luaL_checkudata(L, 1, JOB);
+  sc_job_unref(*box);
+  *box = NULL;
+  return 0;
+}
+
+static int push_status(lua_State *L, sc_job_t *job) {
+  sc_job_status_t s;
+  sc_job_status(job, &s);
+  lua_newtable(L);
+  lua_pushstring(L, sc_job_state_name(s.state));
+  lua_setfield(L, -2, "state");
+  lua_pushinteger(L, (lua_Integer)s.attempt);
+  lua_setfield(L, -2, "attempt");
+  lua_pushinteger(L, (lua_Integer)s.restarts);
+  lua_setfield(L, -2, "restarts");
+  lua_pushinteger(L, (lua_Integer)s.last_checkpoint);
+  lua_setfield(L, -2, "last");
+  lua_pushstring(L, s.error);
+  lua_setfield(L, -2, "error");
+  sc_job_status_fini(&s);
+  return 1;
+}
+
+static int job_status(lua_State *L) {
+  return push_status(L, check_job(L));
+}
+
+/* Wait for news; raises where a working job would have had some. */
+static void news(lua_State *L, sc_job_t *job) {
+  if (sc_job_wait_news(job, LOST_AFTER_MS, NULL) == 0)
+    luaL_error(L, "the job says nothing any more");
+}
+
+/* job:wait([state]): the status once it is in that state, or has ended. */
+static int job_wait(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  const char *wanted = luaL_optstring(L, 2, "");
+  for (;;) {
+    sc_job_status_t s;
+    sc_job_status(job, &s);
+    bool there = sc_job_state_ended(s.state) || strcmp(sc_job_state_name(s.state), wanted) == 0;
+    sc_job_status_fini(&s);
+    if (there)
+      return push_status(L, job);
+    news(L, job);
+  }
+}
+
+/* job:checkpoint(): its id, or nil, error */
+static int job_checkpoint(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  uint64_t ticket = sc_job_checkpoint(job), id = 0;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  lua_pushinteger(L, (lua_Integer)id);
+  return 1;
+}
+
+/* job:wait_checkpoint(id): wait until one that is no older has completed; its id, or nil where the
+ * job ended before. */
+static int job_wait_checkpoint(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  uint64_t wanted = (uint64_t)luaL_checkinteger(L, 2);
+  for (;;) {
+    sc_job_status_t s;
+    sc_job_status(job, &s);
+    uint64_t last = s.last_checkpoint;
+    bool ended = sc_job_state_ended(s.state);
+    sc_job_status_fini(&s);
+    if (last >= wanted) {
+      lua_pushinteger(L, (lua_Integer)last);
+      return 1;
+    }
+    if (ended)
+      return 0;
+    news(L, job);
+  }
+}
+
+static int job_cancel(lua_State *L) {
+  sc_job_cancel(check_job(L));
+  return 0;
+}
+
+static const luaL_Reg engine_methods[] = {
+    {"start", engine_start},   {"fail", engine_fail},   {"failed", engine_failed},
+    {"allow", engine_allow},   {"finish", engine_finish}, {"break_gate", engine_break},
+    {"destroy", engine_destroy}, {"__gc", engine_destroy}, {NULL, NULL},
+};
+
+static const luaL_Reg job_methods[] = {
+    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint},
+    {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"__gc", job_gc},
+    {NULL, NULL},
+};
+
+static void make_class(lua_State *L, const char *name, const luaL_Reg *methods) {
+  luaL_newmetatable(L, name);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}
+
+void probe_job(lua_State *L) {
+  make_class(L, ENGINE, engine_methods);
+  make_class(L, JOB, job_methods);
+  static const luaL_Reg functions[] = {{"job_engine", engine_new}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+}
