@@ -93,8 +93,10 @@ describe("the prompt", function()
     }
     local lines = {}
     for i, case in ipairs(wrong) do lines[i] = case[1] end
-    table.move({ "job:rows('nobody')", "env:start()", "job:status().state",
-                 "job:checkpoint() > 0", "job:cancel()", "job:wait()", "job:checkpoint()" }, 1, 7, #lines + 1, lines)
+    for _, line in ipairs { "job:rows('nobody')", "env:start()", "job:checkpoint() > 0", "job:status().state",
+                            "job:cancel()", "job:wait()", "job:checkpoint()" } do
+      lines[#lines + 1] = line
+    end
     local shown, result = session(lines)
     for i, case in ipairs(wrong) do
       assert.matches(case[2], shown[i], 1, true)
@@ -104,8 +106,7 @@ describe("the prompt", function()
     local n = #wrong
     assert.equals("nil\tENOTFOUND: no collect has the uid 'nobody'\tENOTFOUND", shown[n + 1])
     assert.matches("^nil\tELOCKED: .*\tELOCKED$", shown[n + 2]) -- its folder is in use by the job that runs
-    assert.equals("running", shown[n + 3])
-    assert.same({ "true", "true" }, { shown[n + 4], shown[n + 5] })
+    assert.same({ "true", "running", "true" }, { shown[n + 3], shown[n + 4], shown[n + 5] })
     assert.matches("^canceled, checkpoint %d+$", shown[n + 6])
     assert.equals("nil\tEDECLINED: the job has ended (canceled)\tEDECLINED", shown[n + 7])
     assert.same({ 0, 0 }, { result.code, result.signal })
