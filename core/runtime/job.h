@@ -105,8 +105,8 @@ void sc_job_events(sc_job_t *job, sc_buf_t *out);
 int sc_job_fd(sc_job_t *job);
 /* Block until something is new (state, answer, event) or timeout_ms has passed (< 0: for ever).
  * 1 something is new, 0 time is over, SC_ECANCELED: a signal came. `signals` (NULL: as they are)
- * are the signals that are blocked while it waits and no longer: who blocks all before it looks
- * whether one has come misses none. One waiter at a time. */
+ * are blocked while it waits, and only then: who blocks all before it looks whether one has come
+ * misses none. One waiter at a time. */
 int sc_job_wait_news(sc_job_t *job, int64_t timeout_ms, const sigset_t *signals);
 
 /* ---- coordinator's thread (engine.c) ---- */

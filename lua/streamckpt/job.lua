@@ -7,6 +7,7 @@
 
 local config = require "streamckpt.config"
 local misuse = require "streamckpt.misuse"
+local report = require "streamckpt.report"
 local show = require "streamckpt.show"
 
 local job = {}
@@ -49,29 +50,51 @@ local function stop_polling(self)
   end
 end
 
-local function run_callback(fn, event)
-  local ok, trace = xpcall(fn, debug.traceback, event)
-  if not ok then
-    io.stderr:write(("streamckpt: error in the callback for '%s': %s\n"):format(event.type, tostring(trace)))
-  end
+-- What the interpreter raises at Ctrl-C, with or without a place before it.
+local function is_interrupt(err)
+  return type(err) == "string" and err:find("interrupted!$") ~= nil
 end
+
+-- An error in a callback is reported and changes nothing else. But Ctrl-C is for whoever waits, not for
+-- the callback that it happened to meet: what it raised is returned.
+local function run_callback(fn, event)
+  local cause
+  local ok, trace = xpcall(fn, function(err)
+    cause = err
+    return debug.traceback(err, 2)
+  end, event)
+  if ok then return nil end
+  if is_interrupt(cause) then return cause end
+  io.stderr:write(("streamckpt: error in the callback for '%s': %s\n"):format(event.type, tostring(trace)))
+  return nil
+end
+
+-- Run the callbacks of one event: nil, or what Ctrl-C raised.
+local function deliver_event(self, event)
+  -- A copy, since a callback may add or remove callbacks.
+  local callbacks, interrupt = self.callbacks[event.type] or {}, nil
+  for _, fn in ipairs(table.move(callbacks, 1, #callbacks, 1, {})) do
+    interrupt = run_callback(fn, show.table(event)) or interrupt
+  end
+  if LAST_EVENTS[event.type] then stop_polling(self) end
+  return interrupt
+end
+
+local Delivery = { __close = function(delivery) delivery.job.delivering = false end }
 
 -- Run the callbacks of the events that wait. A callback may call methods of the job, which come here
 -- again: then there is nothing to do, and what happened meanwhile is delivered by the next call, or by
--- the loop, for the handle stays readable.
+-- the loop, for the handle stays readable. Ctrl-C raises when all have run.
 local function deliver(self)
   if self.delivering or not next(self.callbacks) then return end
-  local events = self.handle:poll_events() or {}
+  -- Ctrl-C may also raise between any two lines here.
+  local _ <close> = setmetatable({ job = self }, Delivery)
   self.delivering = true
-  for _, event in ipairs(events) do
-    -- A copy, since a callback may add or remove callbacks.
-    local callbacks = self.callbacks[event.type] or {}
-    for _, fn in ipairs(table.move(callbacks, 1, #callbacks, 1, {})) do
-      run_callback(fn, show.table(event))
-    end
-    if LAST_EVENTS[event.type] then stop_polling(self) end
+  local interrupt
+  for _, event in ipairs(self.handle:poll_events() or {}) do
+    interrupt = deliver_event(self, event) or interrupt
   end
-  self.delivering = false
+  if interrupt then error(interrupt, 0) end
 end
 
 local function enter(self, call)
@@ -145,9 +168,9 @@ end
 
 -- A table that prints itself, alone, so that print(job:metrics()) shows nothing else; or nil, message,
 -- code.
-local function shown(t, message, code)
+local function shown(as, t, message, code)
   if t == nil then return nil, message, code end
-  return show.table(t)
+  return as(t)
 end
 
 --- End the job at once; its last checkpoint is kept.
@@ -175,7 +198,7 @@ end
 --   since 1970, sizes in bytes; or nil, message, code
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
-  return shown(enter(self, "checkpoints"):statistics())
+  return shown(report.checkpoints, enter(self, "checkpoints"):statistics())
 end
 
 -- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
@@ -214,8 +237,9 @@ function methods:metrics(uid)
     misuse.raise("metrics takes the uid of an operator, got %s", misuse.shown(uid))
   end
   local rows, message, code = enter(self, "metrics"):metrics()
-  if rows and uid then rows, message, code = operator_metrics(rows, uid) end
-  return shown(rows, message, code)
+  if not uid then return shown(report.metrics, rows, message, code) end
+  if rows then rows, message, code = operator_metrics(rows, uid) end
+  return shown(show.table, rows, message, code)
 end
 
 --- The rows that a collect has released so far.
@@ -224,7 +248,7 @@ end
 -- Example: for _, row in ipairs(job:rows("counts")) do print(row.word, row.n) end
 function methods:rows(uid)
   if type(uid) ~= "string" then misuse.raise("rows needs the uid of a collect, got %s", misuse.shown(uid)) end
-  return shown(enter(self, "rows"):rows(uid))
+  return shown(show.table, enter(self, "rows"):rows(uid))
 end
 
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.
@@ -237,7 +261,11 @@ local function start_polling(self)
   if not poll then return end
   self.poll = poll
   poll:start("r", function()
-    local ok, trace = xpcall(deliver, debug.traceback, self)
+    local ok, trace = xpcall(deliver, function(err)
+      return is_interrupt(err) and err or debug.traceback(err)
+    end, self)
+    -- Ctrl-C ends a loop of luv as it does from any other callback.
+    if is_interrupt(trace) then error(trace, 0) end
     if not ok then
       -- Without this an unreadable handle would be reported again at every turn of the loop.
       stop_polling(self)

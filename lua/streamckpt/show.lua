@@ -96,7 +96,8 @@ local Status = { __name = "streamckpt.status" }
 -- traceback, and where it got over a failure only what that was.
 function Status:__tostring()
   local words = { tostring(self.state) }
-  if (self.attempt or 1) ~= 1 then words[#words + 1] = ("attempt %s"):format(self.attempt) end
+  -- It is 0 before the first has begun.
+  if (self.attempt or 1) > 1 then words[#words + 1] = ("attempt %s"):format(self.attempt) end
   local restarts = self.restarts or 0
   if restarts ~= 0 then
     words[#words + 1] = restarts == 1 and "1 restart" or ("%s restarts"):format(restarts)

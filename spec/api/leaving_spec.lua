@@ -2,6 +2,7 @@
 -- forks), it ends soon, with the status that it asked for, without a crash, and nothing is lost.
 local child = require "support.child"
 local folder = require "support.folder"
+local tsan = require "support.tsan"
 
 -- A job that runs until it is told not to, takes a checkpoint every few ms and has two slots; its first
 -- record says "record".
@@ -215,7 +216,8 @@ describe("leaving", function()
   }
 
   for name, body in pairs(LOOPS) do
-    it("cancel ends a function that never ends: " .. name, function()
+    local interrupted = tsan and pending or it
+    interrupted("cancel ends a function that never ends: " .. name, function()
       local result = run(([[
         local env = build { fn = function(ctx, v)
           print("in")

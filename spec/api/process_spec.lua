@@ -2,6 +2,7 @@
 local sc = require "streamckpt"
 local probe = require "streamckpt.probe"
 local temp_dir = require "support.temp_dir"
+local tsan = require "support.tsan"
 
 describe("a forked child", function()
   it("has handles that raise, and leaves without touching the job", function()
@@ -61,7 +62,8 @@ describe("a process that leaves", function()
     return ok, code, said
   end
 
-  it("takes its jobs down, also one whose function loops", function()
+  local interrupted = tsan and pending or it
+  interrupted("takes its jobs down, also one whose function loops", function()
     local ok, _, said = run("while true do end")
     assert.is_true(ok, said)
     assert.equal("", said)

@@ -66,7 +66,11 @@ describe("a job", function()
     assert.equals("running, checkpoint 7\nlast failure: EUSER: it broke", tostring(job:status()))
     handle.state, handle.last = "failed", nil
     assert.equals("failed\nEUSER: it broke\nstack traceback: here", tostring(job:status()))
-    assert.equals("{ counts = { completed = 3 } }", tostring(job:checkpoints()))
+    assert.equals("checkpoints: 3 completed", tostring(job:checkpoints()))
+    assert.equals("{ completed = 3, failed = 0, in_progress = 0, restored = 0, triggered = 3 }",
+                  tostring(job:checkpoints().counts))
+    assert.matches("^operator  task  in  out  watermark\n", tostring(job:metrics()))
+    assert.matches("^{\n  attempt = 1,\n", tostring(job:metrics("m")))
     handle.collected.out = {}
     -- One value each: print(job:metrics()) shows no nil beside it.
     assert.same({ 1, 1, 1 }, { select("#", job:checkpoints()), select("#", job:metrics()),
@@ -203,6 +207,40 @@ describe("callbacks", function()
   end)
 end)
 
+describe("Ctrl-C in a callback", function()
+  it("raises for who called the method, when all callbacks have run", function()
+    local job, handle = started()
+    local seen = {}
+    job:on("checkpoint", function(event)
+      seen[#seen + 1] = event.id
+      if event.id == 1 then error("interrupted!") end
+    end)
+    job:on("checkpoint", function(event) seen[#seen + 1] = -event.id end)
+    handle.events = { { type = "checkpoint", id = 1 }, { type = "checkpoint", id = 2 } }
+    local text = with_stderr(function()
+      assert.matches("job_spec.lua:%d+: interrupted!$", select(2, pcall(job.id, job)))
+    end)
+    assert.equals("", text)
+    assert.same({ 1, -1, 2, -2 }, seen)
+    handle.events = { { type = "checkpoint", id = 3 } }
+    job:id()
+    assert.same({ 1, -1, 2, -2, 3, -3 }, seen)
+  end)
+
+  it("raises also where it comes between callbacks", function()
+    local job, handle = started()
+    local seen = false
+    job:on("checkpoint", function() seen = true end)
+    local poll_events = handle.poll_events
+    handle.poll_events = function() error("interrupted!", 0) end
+    assert.equals("interrupted!", select(2, pcall(job.wait, job)))
+    handle.poll_events = poll_events
+    handle.events = { { type = "checkpoint" } }
+    job:id()
+    assert.is_true(seen)
+  end)
+end)
+
 describe("a luv loop", function()
   -- A loop of our own making: it keeps what was registered, and a spec turns it.
   local polls
@@ -246,6 +284,17 @@ describe("a luv loop", function()
     local text = with_stderr(function() polls[2].fn() end)
     assert.matches("events of job 'visits' are lost: .*gone", text)
     assert.is_true(polls[2].closed)
+  end)
+
+  it("ends by Ctrl-C in a callback, as in any of its callbacks", function()
+    local job, handle = started(function(h) h.descriptor = 9 end)
+    job:on("checkpoint", function() error("interrupted!") end)
+    handle.events = { { type = "checkpoint" } }
+    local text = with_stderr(function()
+      assert.matches("interrupted!$", select(2, pcall(polls[1].fn)))
+    end)
+    assert.equals("", text)
+    assert.is_nil(polls[1].closed)
   end)
 
   it("is not touched while there is none, or no descriptor", function()

@@ -25,8 +25,9 @@ local function environment()
   return list
 end
 
--- Collect what comes out of a pipe; each whole line goes to `on_line`.
-local function collect(pipe, result, name, on_line)
+-- Collect what comes out of a pipe; each whole line goes to `on_line`, and then what stands behind the
+-- last one to `on_rest`.
+local function collect(pipe, result, name, on_line, on_rest)
   local chunks, rest = {}, ""
   pipe:read_start(function(_, data)
     if not data then
@@ -41,6 +42,7 @@ local function collect(pipe, result, name, on_line)
       rest = after
       on_line(line)
     end
+    on_rest(rest)
   end)
 end
 
@@ -48,7 +50,8 @@ end
 -- @param options {command = { file, arguments ... }, folder: where it runs,
 --   input: what it reads from standard input (without it: nothing),
 --   on_line = fn(line, process), called for each line of its standard output; process has pid,
---   kill(name of a signal), write(text to its standard input)}
+--   kill(name of a signal), write(text to its standard input);
+--   on_rest = fn(text, process), called with what it has printed behind its last whole line, so far}
 -- @return {code, signal, stdout, stderr, late = true if it had to be killed}
 function child.run(options)
   local result, input = {}, uv.new_pipe()
@@ -69,16 +72,20 @@ function child.run(options)
     write = function(text) input:write(text) end,
   }
   local failure
-  collect(out, result, "stdout", function(line)
-    if not options.on_line then return end
-    -- An error in a callback of the loop would end this process.
-    local ok, message = pcall(options.on_line, line, seen)
-    if not ok then
-      failure = message
-      seen.kill("sigkill")
+  local function call(name)
+    return function(text)
+      local fn = options[name]
+      if not fn or failure then return end
+      -- An error in a callback of the loop would end this process.
+      local ok, message = pcall(fn, text, seen)
+      if not ok then
+        failure = message
+        seen.kill("sigkill")
+      end
     end
-  end)
-  collect(err, result, "stderr", function() end)
+  end
+  collect(out, result, "stdout", call "on_line", call "on_rest")
+  collect(err, result, "stderr", function() end, function() end)
   if options.input then input:write(options.input) end
   if not options.on_line then input:shutdown() end
   timer:start(LIMIT_MS, 0, function()

@@ -17,7 +17,10 @@ function Handle:wait(ms)
 end
 function Handle:cancel() self.state = "canceled" return true end
 function Handle:checkpoint() return nil, "ESTALE: checkpoint 7 was aborted", "ESTALE" end
-function Handle:statistics() return { counts = { completed = 3 } } end
+function Handle:statistics()
+  return { counts = { triggered = 3, in_progress = 0, completed = 3, failed = 0, restored = 0 }, latest = {},
+           history = {} }
+end
 function Handle:metrics()
   return { { uid = "m", name = "parse", subtask = 0, attempt = 1, currentWatermark = 9, numRecordsIn = 3,
              numRecordsOut = 2 },
