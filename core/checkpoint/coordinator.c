@@ -221,9 +221,13 @@ static void complete(sc_coordinator_t *c, sc_pending_t *p) {
   answer(c, p->request, p->id, NULL);
   while (c->pending && c->pending->id < p->id)
     abort_pending(c, c->pending, &subsumed);
+  sc_coordinator_trim(c);
+  sc_pending_destroy(p);
+}
+
+void sc_coordinator_trim(sc_coordinator_t *c) {
   for (uint64_t old; (old = sc_retained_evict(&c->retained)) != 0; c->deleting++)
     sc_outbox_add(&c->outbox, SC_ACT_DELETE)->action.id = old;
-  sc_pending_destroy(p);
 }
 
 /* ---- what every event may set going ---- */

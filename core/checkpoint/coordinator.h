@@ -98,6 +98,9 @@ void sc_coordinator_begin_ids(sc_coordinator_t *c, uint64_t highest);
 void sc_coordinator_reserved(sc_coordinator_t *c, uint64_t up_to, bool ok);
 /* Completed checkpoints found at start, or restored from: they count for `retain`. Oldest first. */
 void sc_coordinator_add_completed(sc_coordinator_t *c, uint64_t id);
+/* Delete what is beyond `retain` now. For a job that was found complete: no checkpoint will come
+ * that pushes out what a kill left behind its last one. */
+void sc_coordinator_trim(sc_coordinator_t *c);
 
 /* An attempt runs: all tasks are RUNNING unless told (restored as finished: sc_coordinator_restored
  * right after). Times: `now` wall clock ms of the world, `mono_ms` monotonic ms; intervals, pauses

@@ -1,8 +1,9 @@
 /*
  * retained: the completed checkpoints that are kept, oldest first, at most `limit` of them.
  *
- * Those found at a start may be more than the limit: they leave only when a new one completes, so
- * that a job which has not got that far yet never has fewer to go back to than it found.
+ * Those found at a start may be more than the limit: they leave when a new one completes (or the
+ * job was complete, sc_coordinator_trim), so that a job which has not got that far yet never has
+ * fewer to go back to than it found.
  *
  * Threads: one (the coordinator's). Ownership: init/fini, embedded.
  */

@@ -169,7 +169,9 @@ static void all_ready(sc_job_t *job) {
   }
   sc_restart_running(job->restart, sc__job_mono(job));
   sc__view_state(job, SC_JOB_RUNNING);
-  if (!job->all_finished) /* else nothing changes any more: no checkpoint can add to the last one */
+  if (job->all_finished) /* nothing changes any more: no checkpoint can add to the last one */
+    sc_coordinator_trim(job->coordinator);
+  else
     start_coordinating(job);
   if (job->coordinating)
     sc__view_ask_waiting(job);

@@ -117,6 +117,22 @@ describe("retained checkpoints", function()
     end)
   end
 
+  -- A kill between the end of the last checkpoint and the deletion of the oldest leaves one too many;
+  -- so does a start that wants to keep fewer.
+  it("are no more than wanted after a start of a job that was complete", function()
+    local job = assert(trial.start(dir, nil, trial.options(dir, nil, { retain = 3 })))
+    trial.held(job)
+    for _ = 1, 3 do assert(job:checkpoint()) end
+    trial.go(dir)
+    assert(trial.wait(job))
+    local before = trial.checkpoints(dir)
+    assert.equal(3, #before)
+    job = assert(trial.start(dir, nil, trial.options(dir, nil, { retain = 1 }), { from = "latest" }))
+    assert.is_true(assert(trial.wait(job)).was_complete)
+    assert.same({ before[3] }, (trial.checkpoints(dir)))
+    audit(dir)
+  end)
+
   it("327. leave no file behind through failures, restarts and what expires on the way", function()
     local options = trial.options(dir, nil, { interval = 1, timeout = 300, max_concurrent = 2, retain = 2 })
     local job = assert(trial.start(dir, { trouble = function(value, folder)

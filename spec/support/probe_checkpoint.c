@@ -168,6 +168,11 @@ static int coordinator_add_completed(lua_State *L) {
   return 0;
 }
 
+static int coordinator_trim(lua_State *L) {
+  sc_coordinator_trim(check_coordinator(L));
+  return 0;
+}
+
 /* The graph as a list: for each task the list of tasks that feed it. */
 static void start(lua_State *L, sc_coordinator_t *c) {
   uint32_t n = (uint32_t)lua_rawlen(L, 4);
@@ -587,7 +592,8 @@ static int restart_count(lua_State *L) {
 #define F(name) {#name, name}
 static const luaL_Reg functions[] = {
     F(coordinator_new), F(coordinator_action), F(coordinator_begin_ids), F(coordinator_reserved),
-    F(coordinator_add_completed), F(coordinator_start), F(coordinator_restored_finished),
+    F(coordinator_add_completed), F(coordinator_trim), F(coordinator_start),
+    F(coordinator_restored_finished),
     F(coordinator_stop), F(coordinator_writing), F(coordinator_tick), F(coordinator_deadline),
     F(coordinator_request), F(coordinator_prepared), F(coordinator_ack), F(coordinator_decline),
     F(coordinator_written), F(coordinator_deleted), F(coordinator_end_of_data),

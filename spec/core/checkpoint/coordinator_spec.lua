@@ -326,6 +326,16 @@ describe("coordinator", function()
     assert.equal("delete 3 delete 4 delete 5", list(job:complete(7), "delete"))
   end)
 
+  it("174. those found beside the last one of a complete job leave by themselves", function()
+    local job = Job.new { retain = 2 }
+    for id = 3, 6 do probe.coordinator_add_completed(job.c, id) end
+    probe.coordinator_trim(job.c)
+    assert.equal("delete 3 delete 4", list(job:drain()))
+    assert.equal(6, probe.coordinator_latest(job.c))
+    probe.coordinator_trim(job.c)
+    assert.equal("", list(job:drain()))
+  end)
+
   it("178. tolerable failures fail the job, and it is told once", function()
     local job = manual { tolerable = 1 }
     job:request()
