@@ -484,6 +484,9 @@ void sc_coordinator_decline(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms
   /* As an acknowledgement, a decline of a task that had left when it was triggered says nothing. */
   if (p && p->state == SC_PENDING_PENDING && task < p->n_tasks && !p->left[task])
     abort_pending(c, p, &(failure_t){reason, task, text});
+  /* What the task had begun to write kept the folder from going with the aborted checkpoint. */
+  if (!p && reason == SC_REASON_ASYNC_FAILED && !sc_retained_has(&c->retained, id))
+    discard(c, id, sc_task_snapshot_create(task, 0, 0));
   advance(c);
 }
 

@@ -64,7 +64,8 @@ typedef enum {
   SC_ACT_COMPLETE,  /* tell every running task that id is complete */
   SC_ACT_ABORT,     /* tell every running task that id was aborted; delete its files */
   SC_ACT_DELETE,    /* delete completed checkpoint id: _metadata first, then its files */
-  SC_ACT_DISCARD,   /* delete the files of `snapshots[0]`, which came too late, for checkpoint id */
+  SC_ACT_DISCARD,   /* delete the files of `snapshots[0]`, which came too late, for checkpoint id,
+                       and its folder if that is empty then */
   SC_ACT_FINISHED,  /* tell `task` that it may leave */
   SC_ACT_ANSWER,    /* request `request` ended: completed as id, or reason */
   SC_ACT_FAIL_JOB   /* tolerable failures exceeded */

@@ -349,7 +349,7 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
 
 static void discard(sc_job_t *job, const sc_action_t *act) {
   sc__job_log(job, SC_LOG_INFO, act->id, task_name(job, act->snapshots[0]->task),
-              "late acknowledgement: its state is deleted");
+              "came too late: its state is deleted");
   discard_arg_t *d = sc_calloc(1, sizeof *d);
   *d = (discard_arg_t){act->id, sc_task_snapshot_copy(act->snapshots[0])};
   sc__job_file_work(job, run_discard, done_discard, d);

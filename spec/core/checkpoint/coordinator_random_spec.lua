@@ -295,8 +295,15 @@ end
 
 function happen.decline(w)
   if w.last_id == 0 or w.calm then return end
-  w:event("decline", math.random(math.max(1, w.last_id - 3), w.last_id + 1), math.random(0, 5),
-    pick { "declined", "async_failed", "task_closing", "superseded" }, chance(50) and "a text" or nil)
+  local id = math.random(math.max(1, w.last_id - 3), w.last_id + 1)
+  local reason = pick { "declined", "async_failed", "task_closing", "superseded" }
+  local kept = false
+  for _, other in ipairs(w.completed) do kept = kept or other == id end
+  local gone = not w.open[id] and not kept
+  w.discarded, w.delivered = false, 0 -- only a folder that may have become empty
+  w:event("decline", id, math.random(0, 5), reason, chance(50) and "a text" or nil)
+  if reason ~= "async_failed" or kept then assert(not w.discarded, "discards for nothing") end
+  if reason == "async_failed" and gone then assert(w.discarded, "leaves a folder behind") end
 end
 
 function happen.end_of_data(w)
