@@ -55,6 +55,9 @@ typedef enum {
 typedef struct sc_barrier {
   uint64_t id;           /* checkpoint */
   int64_t timestamp_ms;  /* wall clock at the coordinator's trigger */
+  int64_t overtake_at_ms; /* monotonic ms of the world from which it may overtake data: 0 never
+                             (aligned), 1 at once (unaligned), else the checkpoint's start plus its
+                             aligned timeout */
 } sc_barrier_t;
 
 typedef struct sc_element {

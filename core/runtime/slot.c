@@ -158,7 +158,7 @@ static void run_tell(sc_mail_t *mail, void *owner) {
       break;
     case TRIGGER:
       if (alive)
-        trigger_arrived(t, &(sc_barrier_t){m->id, m->timestamp_ms});
+        trigger_arrived(t, &(sc_barrier_t){m->id, m->timestamp_ms, 0});
       break;
     case COMPLETE:
       if (alive)
