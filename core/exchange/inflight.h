@@ -21,9 +21,9 @@ typedef struct sc_inflight_part {
   uint32_t edge;            /* of the graph */
   uint32_t sender, receiver; /* subtasks of the edge's two ends */
   sc_inflight_side_t side;  /* who kept it */
-  int64_t watermark;        /* of the channel in front of the first byte kept, as its receiver's valve
-                               knew it; RECEIVER only */
-  bool idle;                /* its status there; RECEIVER only */
+  int64_t watermark;        /* RECEIVER: of the channel in front of the first byte kept, as the valve
+                               knew it */
+  bool idle;                /* RECEIVER: its status there */
   sc_buffer_t **buffers;    /* n_buffers, oldest first, one reference each */
   uint32_t n_buffers;
   uint32_t skip;            /* bytes of the first buffer that had been read before the start */
