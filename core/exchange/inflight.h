@@ -7,8 +7,8 @@
  * barrier overtook in the sender's queue (SENDER), and what the receiver had taken or took before
  * the barrier reached it (RECEIVER). At a restore the receiver's comes first.
  *
- * Threads: a value has one owner at a time (task, then pool). Ownership: holds one reference of each
- * buffer; sc_inflight_fini gives them back, and is to be reached on every path. Failure: none.
+ * Threads: a value has one owner at a time (task, then pool). Ownership: holds one reference of
+ * each buffer; sc_inflight_fini gives them back, and is to be reached on every path. Failure: none.
  */
 #ifndef SC_EXCHANGE_INFLIGHT_H
 #define SC_EXCHANGE_INFLIGHT_H
@@ -21,8 +21,8 @@ typedef struct sc_inflight_part {
   uint32_t edge;            /* of the graph */
   uint32_t sender, receiver; /* subtasks of the edge's two ends */
   sc_inflight_side_t side;  /* who kept it */
-  int64_t watermark;        /* RECEIVER: of the channel in front of the first byte kept, as the valve
-                               knew it */
+  int64_t watermark;        /* RECEIVER: the channel's, in front of the first byte kept, as the
+                               valve knew it */
   bool idle;                /* RECEIVER: its status there */
   sc_buffer_t **buffers;    /* n_buffers, oldest first, one reference each */
   uint32_t n_buffers;
