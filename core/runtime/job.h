@@ -99,6 +99,9 @@ void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out); /* sc_attempt_metrics; of the last attempt */
 /* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
+/* The same as if checkpoint `id` and all before it had completed: for whoever looks at a job that
+ * died together with its process, and knows that they had. */
+int sc_job_rows_until(sc_job_t *job, const char *uid, uint64_t id, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);
 /* An eventfd that is readable while events wait for sc_job_events. The job's. */

@@ -375,13 +375,18 @@ static bool is_collect(const sc_job_t *job, const char *uid) {
 }
 
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
+  return sc_job_rows_until(job, uid, 0, out, err);
+}
+
+int sc_job_rows_until(sc_job_t *job, const char *uid, uint64_t id, sc_buf_t *out,
+                      sc_error_t *err) {
   if (!is_collect(job, uid)) /* the graph does not change: no lock */
     return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;
   sc__view_lock(job);
   for (sc_rows_t *r = job->view.rows; r; r = r->next) {
-    if (!r->visible || strcmp(r->uid, uid) != 0)
+    if ((!r->visible && r->id > id) || strcmp(r->uid, uid) != 0)
       continue;
     sc_cursor_t c = sc_cursor(sc_buf_bytes(&r->bytes));
     sc_token_t array;
