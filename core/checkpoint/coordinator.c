@@ -259,6 +259,13 @@ static void write_next(sc_coordinator_t *c) {
   out->action.final = sc_pending_is_final(p);
 }
 
+/* May a checkpoint be taken of the tasks as they are now? */
+static bool ready(const sc_coordinator_t *c) {
+  const sc_roster_t *r = &c->roster;
+  bool some_ended = r->n_unended > 0 && r->n_unended < r->n_tasks;
+  return sc_roster_ready(r) && !(c->config.all_or_none && some_ended);
+}
+
 /* A job without periodic checkpoints ends without a final one; its tasks know that, too. */
 static bool lacks_final(const sc_coordinator_t *c) {
   return c->running && c->config.interval_ms > 0 && sc_roster_wants_final(&c->roster) &&
@@ -280,6 +287,8 @@ static sc_start_t choose(sc_coordinator_t *c) {
                              .final_wanted = final_wanted(c)};
   for (const sc_pending_t *p = c->pending; p; p = p->next)
     load.pending++;
+  if (c->config.unaligned && load.pending)
+    return SC_START_NOTHING;
   return sc_schedule_choose(&c->schedule, c->mono_ms, &load);
 }
 
@@ -292,9 +301,20 @@ static void refuse(sc_coordinator_t *c, sc_start_t kind, sc_reason_t reason) {
   count_failure(c, reason, 0);
 }
 
+/* 0 and 1 have a meaning of their own, and a world's clock may begin at 0. */
+static int64_t overtake_at(const sc_coordinator_t *c) {
+  if (!c->config.unaligned)
+    return 0;
+  if (c->config.aligned_timeout_ms <= 0)
+    return 1;
+  int64_t at = after(c->mono_ms, c->config.aligned_timeout_ms);
+  return at > 1 ? at : 2;
+}
+
 static void begin_checkpoint(sc_coordinator_t *c, sc_start_t kind, uint64_t id) {
   sc_pending_t *p = sc_pending_create(id, c->now_ms, after(c->mono_ms, c->config.timeout_ms));
   p->attempt = c->attempt;
+  p->overtake_at_ms = overtake_at(c);
   p->request = sc_schedule_take(&c->schedule, kind);
   p->after_end = c->roster.n_unended == 0;
   append(c, p);
@@ -307,7 +327,7 @@ static void start_next(sc_coordinator_t *c) {
     sc_start_t kind = choose(c);
     if (kind == SC_START_NOTHING)
       return;
-    if (!sc_roster_ready(&c->roster)) {
+    if (!ready(c)) {
       refuse(c, kind, SC_REASON_NOT_RUNNING);
       continue;
     }
@@ -444,6 +464,7 @@ uint64_t sc_coordinator_request(sc_coordinator_t *c, int64_t now_ms, int64_t mon
 static void trigger(sc_coordinator_t *c, sc_pending_t *p) {
   sc_pending_plan(p, &c->roster);
   sc_outgoing_t *out = act(c, SC_ACT_TRIGGER, p);
+  out->action.overtake_at_ms = p->overtake_at_ms;
   out->tasks = sc_malloc(c->roster.n_tasks * sizeof *out->tasks);
   out->action.n_tasks = sc_roster_to_trigger(&c->roster, out->tasks);
 }
@@ -453,7 +474,7 @@ void sc_coordinator_prepared(sc_coordinator_t *c, int64_t now_ms, int64_t mono_m
   enter(c, now_ms, mono_ms);
   sc_pending_t *p = find(c, id);
   if (p && p->state == SC_PENDING_PREPARING) {
-    if (ok && sc_roster_ready(&c->roster))
+    if (ok && ready(c))
       trigger(c, p);
     else
       abort_pending(c, p, &(failure_t){ok ? SC_REASON_NOT_RUNNING : SC_REASON_IO, NOBODY, NULL});
@@ -468,6 +489,8 @@ void sc_coordinator_ack(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, ui
   if (SC_PLANTED(OLD_ACK) && !p)
     p = find_state(c, SC_PENDING_PENDING);
   sc_ack_t got = p ? sc_pending_ack(p, snap) : SC_ACK_UNKNOWN;
+  if (got == SC_ACK_LAST && c->config.all_or_none && sc_pending_is_mixed(p))
+    abort_pending(c, p, &(failure_t){SC_REASON_TASK_CLOSING, NOBODY, NULL});
   /* What a task acknowledges twice, or to a checkpoint that is complete, may be the very files
    * that the checkpoint lists: they go with it. */
   if (got == SC_ACK_DUPLICATE || (!p && sc_retained_has(&c->retained, id)))

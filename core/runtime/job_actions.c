@@ -286,8 +286,9 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_unlock(job);
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
               act->n_tasks == 1 ? "" : "s");
+  const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms};
   for (uint32_t i = 0; i < act->n_tasks && job->attempt; i++)
-    sc_attempt_trigger(job->attempt, act->tasks[i], act->id, act->timestamp_ms);
+    sc_attempt_trigger(job->attempt, act->tasks[i], &barrier);
 }
 
 static void complete(sc_job_t *job, const sc_action_t *act) {
