@@ -54,7 +54,8 @@ end
 --   name (the script's file name), id (folder of its checkpoints; made from the name),
 --   parallelism (1), max_parallelism (derived), slots: threads (the largest parallelism),
 --   checkpoint { interval (0: none), dir, timeout ("10min"), min_pause (0), max_concurrent (1),
---     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation") },
+--     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation"),
+--     sync (true; false: a checkpoint outlives the process, but perhaps not a loss of power) },
 --   state { backend ("heap"), sync (false: snapshots are written while records flow) },
 --   restart { strategy: "none" (without checkpoints), "fixed_delay" { attempts (1), delay ("1s") },
 --     "failure_rate" { max_failures (1), interval ("1min"), delay ("1s") }, "exponential_delay" (with
@@ -195,7 +196,7 @@ local function job_plan(self, start, built)
   local checkpoint, network, log = options.checkpoint, options.network, options.log
   return {
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
-    slots = built.slots, dir = checkpoint.dir, interval = checkpoint.interval,
+    slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,

@@ -51,7 +51,7 @@ describe("options of a job", function()
     local c = config.job()
     assert.equals(1, c.parallelism)
     assert.is_nil(c.slots)
-    assert.same({ interval = 0, mode = "exactly_once", timeout = 600000, min_pause = 0,
+    assert.same({ interval = 0, sync = true, mode = "exactly_once", timeout = 600000, min_pause = 0,
       max_concurrent = 1, tolerable_failures = -1, retain = 1, externalized = "retain_on_cancellation",
       after_tasks_finish = true, unaligned = false, compression = false }, c.checkpoint)
     assert.same({ strategy = "none" }, c.restart)

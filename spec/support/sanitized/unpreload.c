@@ -18,9 +18,9 @@ __attribute__((noreturn)) void __longjmp_chk(jmp_buf where, int value) {
   longjmp(where, value);
 }
 
-// ThreadSanitizer keeps a signal back until its thread calls something that it watches, so a loop of
-// plain Lua would never be interrupted. This sigaction is found before its own: the handler of SIGURG,
-// which calls nothing that is watched (lua/binding/interrupt.c), is called at once.
+// ThreadSanitizer keeps a signal back until its thread calls something that it watches, so a loop
+// of plain Lua would never be interrupted. This sigaction is found before its own: the handler of
+// SIGURG, which calls nothing that is watched (lua/binding/interrupt.c), is called at once.
 int sigaction(int number, const struct sigaction *action, struct sigaction *old) {
   typedef int (*sigaction_t)(int, const struct sigaction *, struct sigaction *);
   void *libc = number == SIGURG ? dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
