@@ -2,8 +2,8 @@
  * pressure_work: what stands between the source of count_work.h and back-pressure.
  *
  *   pressure_stage   hands each record on with its key and does nothing else
- *   pressure_sink    takes `rate` records a second in each subtask (option, a number) by sleeping in
- *                    its slot: what was missed in the last 10 ms is made up for, no more
+ *   pressure_sink    each subtask takes `rate` records a second (an option, a number) by sleeping
+ *                    in its slot; what it missed in the last 10 ms is made up for, no more
  *
  * Threads: as operator.h says; the counter is everybody's. Ownership: the runtime's.
  */
