@@ -293,12 +293,17 @@ typedef struct sink {
   sc_operator_t op;
   sc_count_work_t *work;
   sc_count_sums_t sums;
+  sc_buf_t encoded;     /* of a value that came as a Lua table */
 } sink_t;
 
 static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   sink_t *s = (sink_t *)op;
   uint64_t key, count, amount;
-  sc_cursor_t c = sc_cursor(item->bytes);
+  sc_buf_clear(&s->encoded);
+  int rc = item->opaque_ops ? item->opaque_ops->encode(item->opaque, &s->encoded, err) : 0;
+  if (rc < 0)
+    return rc;
+  sc_cursor_t c = sc_cursor(item->opaque_ops ? sc_buf_bytes(&s->encoded) : item->bytes);
   if (!open_array(&c) || !next_int(&c, &key) || !next_int(&c, &count) || !next_int(&c, &amount))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");
   add(&s->sums, key, count, amount);
@@ -314,6 +319,7 @@ static void sink_destroy(sc_operator_t *op) {
   s->work->sums.total += s->sums.total;
   s->work->sums.check += s->sums.check;
   pthread_mutex_unlock(&s->work->lock);
+  sc_buf_free(&s->encoded);
   free(s);
 }
 

@@ -14,6 +14,7 @@ void probe_base(lua_State *L);
 void probe_data(lua_State *L);
 void probe_snapshot(lua_State *L);
 void probe_exchange(lua_State *L);
+void probe_inflight(lua_State *L); /* snapshot, exchange, runtime: what was in flight */
 void probe_state(lua_State *L);
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);
