@@ -7,8 +7,8 @@
  *   lives    array of numbers of plans: of each start; the last one for all further ones
  *   seed, look_ns, latency_ns, pace_ns, pool_threads, jump_one_in, lives_max,
  *   turns_max, steps_max  as in sim_lives.h
- *   events   array of {kind = "turn" "call" "op" (the process dies there) "task" "storage"
- *            "cancel", at, mask, times, space (no space is left, else input or output fails), power}
+ *   events   array of {kind, at, mask, times, power, space (no space is left, else input or output
+ *            fails)}; kinds: "turn" "call" "op" (the process dies there) "task" "storage" "cancel"
  *   files    array of paths: real files that may be read
  *   sinks    array of {node: its number in the plan, uid, kind = "collect" "file" "calls",
  *            lines (a file sink of strings as they are), dir}
