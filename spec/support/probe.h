@@ -15,6 +15,7 @@ void probe_data(lua_State *L);
 void probe_snapshot(lua_State *L);
 void probe_exchange(lua_State *L);
 void probe_state(lua_State *L);
+void probe_cells(lua_State *L);    /* core/state's cells, and windows under two threads */
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);
 void probe_graph(lua_State *L);
