@@ -134,8 +134,8 @@ void sc_value_print(sc_bytes_t value, size_t max, sc_buf_t *out);
 
 void sc_pack_nil(sc_buf_t *out);
 void sc_pack_bool(sc_buf_t *out, bool v);
-/* An integer written at `at`, where SC_INT_BYTES_MAX bytes have room; its end. For operators that
- * make room once for all they write. */
+/* An integer written at `at`, where SC_INT_BYTES_MAX bytes have room; returns its end. For
+ * operators that make room once for all they write. */
 #define SC_INT_BYTES_MAX 9
 static inline uint8_t *sc_put_int(uint8_t *at, int64_t v) {
   if (v >= -32 && v < 128) {

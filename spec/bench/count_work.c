@@ -272,12 +272,21 @@ typedef struct sink {
   sc_operator_t op;
   sc_count_work_t *work;
   sc_count_sums_t sums;
+  sc_buf_t encoded;     /* of a value that came as a Lua table */
 } sink_t;
 
 static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   sink_t *s = (sink_t *)op;
   int64_t key, count, amount;
-  sc_cursor_t c = sc_cursor(item->bytes);
+  sc_bytes_t bytes = item->bytes;
+  if (item->opaque_ops) {
+    sc_buf_clear(&s->encoded);
+    int rc = item->opaque_ops->encode(item->opaque, &s->encoded, err);
+    if (rc < 0)
+      return rc;
+    bytes = sc_buf_bytes(&s->encoded);
+  }
+  sc_cursor_t c = sc_cursor(bytes);
   if (sc_cursor_array(&c) != 3 || !sc_cursor_int(&c, &key) || !sc_cursor_int(&c, &count) ||
       !sc_cursor_int(&c, &amount))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");
@@ -294,6 +303,7 @@ static void sink_destroy(sc_operator_t *op) {
   s->work->sums.total += s->sums.total;
   s->work->sums.check += s->sums.check;
   pthread_mutex_unlock(&s->work->lock);
+  sc_buf_free(&s->encoded);
   free(s);
 }
 
