@@ -24,7 +24,8 @@ struct sc_coordinator {
   sc_retained_t retained;
   sc_outbox_t outbox;
   sc_pending_t *pending;  /* by id, oldest first */
-  bool running;           /* an attempt runs */
+  bool running;           /* an attempt runs, the whole of it */
+  bool alive;             /* some of its tasks do: they are told what completes */
   bool starved;           /* something could start but for a reserved id */
   bool recheck;           /* ids have come: the next tick is due at once */
   uint64_t attempt;       /* starts so far */
@@ -216,7 +217,7 @@ static void complete(sc_coordinator_t *c, sc_pending_t *p) {
   sc_retained_add(&c->retained, p->id);
   sc_failures_success(&c->failures, p->id);
   sc_schedule_completed(&c->schedule, c->mono_ms);
-  if (c->running && p->attempt == c->attempt)
+  if (c->alive && p->attempt == c->attempt)
     publish(c, p);
   answer(c, p->request, p->id, NULL);
   while (c->pending && c->pending->id < p->id)
@@ -368,17 +369,21 @@ void sc_coordinator_add_completed(sc_coordinator_t *c, uint64_t id) {
   sc_ids_begin(&c->ids, id);
 }
 
+static void run(sc_coordinator_t *c) {
+  c->running = c->alive = true;
+  c->final_after_ms = INT64_MIN;
+  sc_schedule_start(&c->schedule, c->mono_ms);
+  if (c->config.interval_ms > 0)
+    reserve_ids(c);
+}
+
 void sc_coordinator_start(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
                           const sc_topology_t *t) {
   sc_assert(!c->running);
   enter(c, now_ms, mono_ms);
-  c->running = true;
   c->attempt++;
-  c->final_after_ms = INT64_MIN;
   sc_roster_reset(&c->roster, t);
-  sc_schedule_start(&c->schedule, c->mono_ms);
-  if (c->config.interval_ms > 0)
-    reserve_ids(c);
+  run(c);
 }
 
 void sc_coordinator_restored_finished(sc_coordinator_t *c, uint32_t task,
@@ -388,8 +393,8 @@ void sc_coordinator_restored_finished(sc_coordinator_t *c, uint32_t task,
   sc_roster_keep_final(&c->roster, task, final);
 }
 
-void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, sc_reason_t reason,
-                         uint32_t task) {
+void sc_coordinator_suspend(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                            sc_reason_t reason, uint32_t task) {
   const failure_t why = {reason, task, NULL};
   sc_schedule_stop(&c->schedule);
   c->running = c->starved = c->recheck = false;
@@ -403,6 +408,22 @@ void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, s
   for (uint32_t i = 0; i < c->roster.n_tasks; i++)
     c->roster.tasks[i].asked = false;
   enter(c, now_ms, mono_ms);
+}
+
+void sc_coordinator_resume(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                           const bool *restarted) {
+  sc_assert(c->alive && !c->running && !sc_coordinator_writing(c));
+  enter(c, now_ms, mono_ms);
+  for (uint32_t i = 0; i < c->roster.n_tasks; i++)
+    if (restarted[i])
+      sc_roster_restart(&c->roster, i);
+  run(c);
+}
+
+void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, sc_reason_t reason,
+                         uint32_t task) {
+  sc_coordinator_suspend(c, now_ms, mono_ms, reason, task);
+  c->alive = false;
 }
 
 bool sc_coordinator_writing(const sc_coordinator_t *c) {
