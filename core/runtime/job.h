@@ -1,15 +1,19 @@
 /*
- * job: one job from start to end: opens its folder, chooses what to restore, runs attempts one
- * after another, carries out what the checkpoint coordinator decides, and shows it all to the user.
+ * job: one job from start to end: opens its folder, chooses what to restore, runs the attempts of
+ * its regions, each one after another, carries out what the checkpoint coordinator decides, and
+ * shows it all to the user.
  *
  *   OPENING (sc_job_start, the caller's thread: lock, scan, choose, prepare sinks)
  *     -> STARTING --every task ready--> RUNNING --every task finished--> FINISHED
  *   STARTING, RUNNING --a task fails--> RESTARTING --delay--> STARTING | FAILED
  *   any --sc_job_cancel--> CANCELING -> CANCELED
+ *   Where the graph has several regions (regions.h), only that of the task restarts; the others run
+ *   on. The job is RUNNING when all its regions are, and RESTARTING while one is to begin again.
  *   RESTARTING begins only when nothing of the old attempt runs any more and a decided checkpoint
  *   has been written (DESIGN section 6, "What is complete").
  *
- * Rooms: job_open (what sc_job_start does), job_back (what to go back to), job_actions (the
+ * Rooms: job_open (what sc_job_start does), job_regions (attempts of the regions, and what follows
+ * when one fails), job_reports (what tasks tell), job_back (what to go back to), job_actions (the
  * coordinator's actions and file work, in order, in the pool), job_view (what other threads see:
  * one lock, an eventfd), job (the rest).
  *
