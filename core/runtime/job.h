@@ -79,16 +79,27 @@ void sc_job_ref(sc_job_t *job);     /* any */
 void sc_job_unref(sc_job_t *job);   /* any */
 
 /* ---- any thread ---- */
+/* A part of the graph that fails over alone (regions.h). */
+typedef struct sc_region_status {
+  const char *state;                /* "starting" "running" "restarting" "ending" "ended" */
+  uint64_t attempt;                 /* of the region */
+  uint64_t restarts;
+  const char **uids;                /* its operators, in the graph's order; the graph's texts */
+  uint32_t n_uids;
+} sc_region_status_t;
+
 typedef struct sc_job_status {
   sc_job_state_t state;
-  uint64_t attempt;
-  uint64_t restarts;
+  uint64_t attempt;                 /* the highest of a region */
+  uint64_t restarts;                /* that the strategy has granted */
   uint64_t last_checkpoint;         /* newest completed, 0 if none */
   char *last_checkpoint_path;       /* malloc'ed, or NULL */
   char *error; /* whole text of what ended (or last failed) it, malloc'ed, or NULL */
   int error_code;
   char *restored_path;              /* what it began from, malloc'ed, or NULL */
   bool was_complete;                /* "latest" was the last checkpoint of a finished run */
+  sc_region_status_t *regions;
+  uint32_t n_regions;
 } sc_job_status_t;
 void sc_job_status(sc_job_t *job, sc_job_status_t *out);
 void sc_job_status_fini(sc_job_status_t *s);

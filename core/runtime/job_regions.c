@@ -403,11 +403,22 @@ static void decide(sc_region_t *r) {
   sc__view_state(job, SC_JOB_RESTARTING);
 }
 
+/* Those that failed by one cause go back together, in one attempt. */
+static bool waits_for_others(const sc_region_t *r) {
+  for (uint32_t i = 0; i < r->job->layout->n; i++) {
+    const sc_region_t *other = &r->job->regions[i];
+    if (other->cause == r->cause && other->failure.code &&
+        (other->state == SC_REGION_ENDING || other->state == SC_REGION_DOWN))
+      return true;
+  }
+  return false;
+}
+
 static void reopen_due(sc_job_t *job, int64_t mono_ms) {
   bool any = false;
   for (uint32_t i = 0; !job->reopening && i < job->layout->n; i++) {
     sc_region_t *r = &job->regions[i];
-    if (r->state != SC_REGION_WAITING || mono_ms < r->restart_at_ms)
+    if (r->state != SC_REGION_WAITING || mono_ms < r->restart_at_ms || waits_for_others(r))
       continue;
     r->state = SC_REGION_REOPENING;
     any = true;
@@ -440,8 +451,10 @@ static void give_up_waiting(sc_job_t *job) {
   for (uint32_t i = 0; i < job->layout->n; i++) {
     sc_region_t *r = &job->regions[i];
     if (r->state == SC_REGION_DOWN || r->state == SC_REGION_WAITING ||
-        (r->state == SC_REGION_REOPENING && !job->reopening))
+        (r->state == SC_REGION_REOPENING && !job->reopening)) {
       r->state = SC_REGION_DONE;
+      sc__view_region(r);
+    }
   }
 }
 
@@ -452,7 +465,8 @@ static int64_t deadline_of(sc_region_t *r, int64_t mono_ms) {
   }
   if (r->interrupt_at_ms)
     return r->interrupt_at_ms;
-  return r->state == SC_REGION_WAITING && !r->job->reopening ? r->restart_at_ms : INT64_MAX;
+  bool due = r->state == SC_REGION_WAITING && !r->job->reopening && !waits_for_others(r);
+  return due ? r->restart_at_ms : INT64_MAX;
 }
 
 int64_t sc__regions_step(sc_job_t *job, int64_t mono_ms, bool *over) {

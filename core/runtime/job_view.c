@@ -372,6 +372,21 @@ int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err)
 
 /* ---- looking ---- */
 
+/* With the lock held. */
+static void add_regions(const sc_job_t *job, sc_job_status_t *out) {
+  out->n_regions = job->layout->n;
+  out->regions = sc_calloc(out->n_regions, sizeof *out->regions);
+  for (uint32_t i = 0; i < out->n_regions; i++) {
+    const sc_shown_region_t *shown = &job->view.regions[i];
+    out->regions[i] = (sc_region_status_t){shown->state, shown->number, shown->restarts,
+                                           sc_calloc(job->graph->n_nodes, sizeof(char *)), 0};
+  }
+  for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
+    sc_region_status_t *r = &out->regions[job->layout->of_node[i]];
+    r->uids[r->n_uids++] = job->graph->nodes[i].uid;
+  }
+}
+
 void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
   sc_view_t *v = &job->view;
   sc__view_lock(job);
@@ -385,10 +400,14 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
                            .was_complete = v->was_complete};
   if (v->last_checkpoint && job->path)
     out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);
+  add_regions(job, out);
   sc__view_unlock(job);
 }
 
 void sc_job_status_fini(sc_job_status_t *s) {
+  for (uint32_t i = 0; i < s->n_regions; i++)
+    free(s->regions[i].uids);
+  free(s->regions);
   free(s->last_checkpoint_path);
   free(s->error);
   free(s->restored_path);
