@@ -74,7 +74,7 @@ const char *sc__job_failed_operator(const sc_error_t *err, const char *text) {
 /* All of them, as many as can be; the first failure is told. */
 static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
   sc_job_scan_t *scan;
-  int rc = sc_job_scan(job->world->storage, job->path, SC_LOOK_METADATA, &scan, err);
+  int rc = sc_job_scan(job->storage, job->path, SC_LOOK_METADATA, &scan, err);
   if (rc < 0)
     return rc;
   for (uint32_t i = 0; i < scan->n; i++) {
@@ -229,6 +229,7 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   atomic_init(&job->refs, 1);
   job->engine = e;
   job->world = sc_engine_world(e);
+  job->storage = o->unsynced ? job->world->unsynced : job->world->storage;
   job->graph = graph;
   job->id = sc_strdup(o->id);
   job->name = sc_strdup(o->name);

@@ -105,6 +105,7 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
   const sc_job_options_t *o = &job->options;
   const sc_origin_t *from = r->origin;
   *c = (sc_attempt_config_t){.world = job->world,
+                             .storage = job->storage,
                              .log = job->log,
                              .graph = job->graph,
                              .regions = job->layout,
@@ -117,9 +118,12 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
                              .checkpointing = o->checkpoint.interval_ms > 0,
                              .all_finished = from && from->all_finished,
                              .synchronous = o->synchronous,
+                             .at_least_once = o->at_least_once,
                              .segment_size = o->segment_size,
                              .exclusive_buffers = o->exclusive_buffers,
                              .floating_buffers = o->floating_buffers,
+                             .overdraft_buffers = o->overdraft_buffers,
+                             .subtasks_per_file = o->subtasks_per_file ? o->subtasks_per_file : 1,
                              .buffer_timeout_ms = o->buffer_timeout_ms,
                              .restore = from ? from->plans : NULL,
                              .restored_id = from ? from->metadata->id : 0,
