@@ -7,12 +7,12 @@
 #include "../../core/runtime/job.h"
 #include "../../core/runtime/world_real.h"
 #include "gated_operators.h"
+#include "lost_after.h"
 #include "picky_storage.h"
 #include "probe.h"
 
 #define ENGINE "probe.engine"
 #define JOB "probe.job"
-#define LOST_AFTER_MS 60000 /* for news that a working job gives within seconds */
 
 typedef struct engine {
   sc_engine_t *engine;
@@ -263,7 +263,7 @@ static int job_status(lua_State *L) {
 
 /* Wait for news; raises where a working job would have had some. */
 static void news(lua_State *L, sc_job_t *job) {
-  if (sc_job_wait_news(job, LOST_AFTER_MS, NULL) == 0)
+  if (sc_job_wait_news(job, LOST_AFTER_S * 1000, NULL) == 0)
     luaL_error(L, "the job says nothing any more");
 }
 
