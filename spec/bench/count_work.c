@@ -194,7 +194,6 @@ typedef struct counter {
   sc_operator_t op;
   sc_count_work_t *work;
   int state;
-  bool has_item;
   sc_buf_t value, out;
 } counter_t;
 
@@ -246,17 +245,13 @@ static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item
   sc_buf_put_bytes(&k->out, context->key);
   sc_pack_int(&k->out, (int64_t)count);
   sc_pack_int(&k->out, (int64_t)amount);
-  k->has_item = true;
   return rc < 0 ? rc : 0;
 }
 
 static int counter_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
-  if (!k->has_item)
-    return SC_DONE;
-  k->has_item = false;
   *out = (sc_item_t){.bytes = sc_buf_bytes(&k->out)};
-  return SC_EMIT;
+  return SC_LAST;
 }
 
 static void counter_destroy(sc_operator_t *op) {
@@ -302,7 +297,7 @@ static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, s
   if (!open_array(&c) || !next_int(&c, &key) || !next_int(&c, &count) || !next_int(&c, &amount))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");
   add(&s->sums, key, count, amount);
-  return 0;
+  return SC_TAKEN;
 }
 
 static int sink_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) { return SC_DONE; }
