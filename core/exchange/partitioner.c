@@ -39,6 +39,10 @@ uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_group) {
   return UINT32_MAX;
 }
 
+bool sc_partitioner_rigid(sc_partitioner_kind_t kind) {
+  return kind == SC_FORWARD || kind == SC_BROADCAST;
+}
+
 const char *sc_partitioner_name(sc_partitioner_kind_t kind) {
   return names[kind];
 }

@@ -12,6 +12,7 @@
 #ifndef SC_EXCHANGE_PARTITIONER_H
 #define SC_EXCHANGE_PARTITIONER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum { SC_FORWARD, SC_HASH, SC_REBALANCE, SC_BROADCAST } sc_partitioner_kind_t;
@@ -27,6 +28,9 @@ void sc_partitioner_init(sc_partitioner_t *p, sc_partitioner_kind_t kind, uint32
                          uint32_t max_parallelism, uint32_t sender_subtask);
 /* Channel for a record of a key group (ignored but for HASH); BROADCAST: UINT32_MAX (all). */
 uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_group);
+/* What lies in the channels of such an edge cannot be dealt anew, so no barrier overtakes it: its
+ * records are at home at one subtask, or at all at once. */
+bool sc_partitioner_rigid(sc_partitioner_kind_t kind);
 const char *sc_partitioner_name(sc_partitioner_kind_t kind);
 int sc_partitioner_from_name(const char *name); /* -1 if unknown */
 
