@@ -79,8 +79,9 @@ void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b);
  * was not yet handed out becomes that ABORTED. */
 void sc_input_abort(sc_input_t *in, uint64_t id);
 int64_t sc_input_watermark(const sc_input_t *in);
-/* Only barriers at the heads of queues, while the caller is between two steps of something longer
- * that a snapshot may divide: true if that gave an event. */
+/* Only what barriers at the heads of queues bring about (SNAPSHOT, ABORTED), while the caller waits
+ * for room, or is between two steps of something longer that a snapshot may divide: true if there
+ * was an event. */
 bool sc_input_next_urgent(sc_input_t *in, sc_input_event_t *event);
 bool sc_input_urgent(const sc_input_t *in); /* may one be there? */
 void sc_input_set_alarm(sc_input_t *in, atomic_bool *alarm); /* raised when one came; at first */

@@ -42,13 +42,24 @@ void sc_input_pass(sc_input_t *in, uint64_t id) {
   in->passed = id > in->passed ? id : in->passed;
 }
 
+/* A start, or an end, that is next to be handed out. */
+static bool due_now(const sc_input_t *in) {
+  if (in->due_count == 0)
+    return false;
+  sc_input_kind_t kind = in->due[in->due_first].kind;
+  return kind == SC_INPUT_SNAPSHOT || kind == SC_INPUT_ABORTED;
+}
+
 bool sc_input_has_word(sc_input_t *in) {
+  for (uint32_t i = in->due_first; i < in->due_count; i++)
+    if (in->due[i].kind == SC_INPUT_SNAPSHOT && in->due[i].barrier.overtake_at_ms)
+      return true; /* not yet started by the task */
   uint64_t id = atomic_load_explicit(&in->word, memory_order_relaxed); /* a wake brings the next */
   return id > in->passed && sc_aligner_expects(in->aligner, id) && !SC_PLANTED(NO_OVERDRAFT);
 }
 
 bool sc_input_urgent(const sc_input_t *in) {
-  return atomic_load_explicit(&in->urgent, memory_order_relaxed); /* likewise */
+  return atomic_load_explicit(&in->urgent, memory_order_relaxed) /* likewise */ || due_now(in);
 }
 
 /* ---- checkpoints that began and have not started ---- */
@@ -169,10 +180,9 @@ void sc_input_look_at_clock(sc_input_t *in, int64_t mono_ms) {
 }
 
 bool sc_input_next_urgent(sc_input_t *in, sc_input_event_t *event) {
-  if (in->due_count > 0)
-    return false;
-  sc__input_take_heads(in);
-  return in->due_count > 0 && sc_input_next(in, event, NULL) == 0;
+  if (in->due_count == 0)
+    sc__input_take_heads(in);
+  return due_now(in) && sc_input_next(in, event, NULL) == 0;
 }
 
 uint64_t sc_input_pending(const sc_input_t *in) {

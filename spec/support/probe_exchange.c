@@ -658,22 +658,30 @@ static void set_event_fields(lua_State *L, const sc_input_event_t *e) {
   }
 }
 
+static int push_input_event(lua_State *L, const sc_input_event_t *e) {
+  lua_newtable(L);
+  lua_pushstring(L, event_names[e->kind]);
+  lua_setfield(L, -2, "kind");
+  set_event_fields(L, e);
+  if (e->first_barrier) {
+    set_int(L, "first", (int64_t)e->barrier.id);
+    set_int(L, "first_timestamp", e->barrier.timestamp_ms);
+  }
+  return 1;
+}
+
 /* A table with `kind` and what belongs to it; first = id where first_barrier is set. */
 static int input_next(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   sc_input_event_t e;
   int rc = sc_input_next(object(L, 1), &e, &err);
-  if (rc < 0)
-    return probe_fail(L, rc, &err);
-  lua_newtable(L);
-  lua_pushstring(L, event_names[e.kind]);
-  lua_setfield(L, -2, "kind");
-  set_event_fields(L, &e);
-  if (e.first_barrier) {
-    set_int(L, "first", (int64_t)e.barrier.id);
-    set_int(L, "first_timestamp", e.barrier.timestamp_ms);
-  }
-  return 1;
+  return rc < 0 ? probe_fail(L, rc, &err) : push_input_event(L, &e);
+}
+
+/* Likewise, or nil where no barrier stands at a head. */
+static int input_next_urgent(lua_State *L) {
+  sc_input_event_t e;
+  return sc_input_next_urgent(object(L, 1), &e) ? push_input_event(L, &e) : 0;
 }
 
 /* Key group of a record that is to come, or nil. */
@@ -780,7 +788,7 @@ void probe_exchange(lua_State *L) {
       F(barrier_recovering), F(barrier_channel), F(barrier_state),
       F(input_new), F(input_destroy), F(input_next), F(input_ahead), F(input_ready),
       F(input_trigger), F(input_capture), F(input_drop_captures), F(input_clock), F(input_spare),
-      F(input_word), F(input_haste),
+      F(input_word), F(input_haste), F(input_next_urgent),
       F(input_abort), F(input_state), F(input_receiver_gone),
       {NULL, NULL},
   };
