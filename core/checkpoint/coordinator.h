@@ -31,6 +31,10 @@
  * Where a task left without one (there was no interval) no further checkpoint can be taken:
  * SC_REASON_NOT_RUNNING.
  *
+ * Overtaking: with `unaligned` a barrier may overtake data, at once or from aligned_timeout_ms
+ * after the checkpoint's start. Such a checkpoint is begun only when no other is pending (DESIGN
+ * section 4); an aligned one may follow any.
+ *
  * Rooms inside: reason, failures (how many in a row), schedule (what may start when), ids, roster
  * (tasks of the attempt), pending (one checkpoint), retained (completed ones), outbox (actions).
  *
@@ -53,12 +57,18 @@ typedef struct sc_coordinator_config {
   uint32_t max_concurrent;      /* 1 by default */
   int64_t tolerable_failures;   /* < 0: unlimited (default) */
   uint32_t retain;              /* 1 by default */
+  bool unaligned;               /* barriers may overtake data; max_concurrent is 1 then */
+  int64_t aligned_timeout_ms;   /* unaligned: from this long after the start; 0: at once */
+  bool all_or_none;             /* none is taken while only some tasks have ended: then only the
+                                   final one is (the reference's checkpoints-after-tasks-finish off,
+                                   but for the rows that it loses there) */
 } sc_coordinator_config_t;
 
 typedef enum {
   SC_ACT_RESERVE,   /* make ids up to `id` durable, then sc_coordinator_reserved */
   SC_ACT_PREPARE,   /* make the folder of checkpoint id, then sc_coordinator_prepared */
-  SC_ACT_TRIGGER,   /* send (id, timestamp_ms) to `tasks` and take the enumerators' state */
+  SC_ACT_TRIGGER,   /* send (id, timestamp_ms, overtake_at_ms) to `tasks` and take the
+                       enumerators' state */
   SC_ACT_WRITE,     /* write _metadata of id from `snapshots` (n_tasks of them, finished ones
                        included, in task order), then sc_coordinator_written */
   SC_ACT_COMPLETE,  /* tell every running task that id is complete */
@@ -75,6 +85,7 @@ typedef struct sc_action {
   sc_action_kind_t kind;    /* which; says what of the rest is set */
   uint64_t id;              /* the checkpoint; 0 in an ANSWER or FAIL_JOB before it had an id */
   int64_t timestamp_ms;     /* wall clock when the checkpoint was begun */
+  int64_t overtake_at_ms;   /* TRIGGER: as in sc_barrier_t: 0 never, 1 at once, else monotonic ms */
   sc_reason_t reason;       /* ABORT, ANSWER, FAIL_JOB; NONE where it completed */
   uint32_t task;            /* culprit of an ABORT or ANSWER (UINT32_MAX: none), or of FINISHED */
   const char *text;         /* what the task said, or NULL */

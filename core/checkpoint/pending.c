@@ -57,9 +57,18 @@ sc_ack_t sc_pending_ack(sc_pending_t *p, sc_task_snapshot_t *snap) {
   return SC_ACK_LAST;
 }
 
-bool sc_pending_is_final(const sc_pending_t *p) {
+static uint32_t n_ended(const sc_pending_t *p) {
+  uint32_t n = 0;
   for (uint32_t i = 0; i < p->n_tasks; i++)
-    if (p->snapshots[i]->end == SC_TASK_RUNNING)
-      return false;
-  return true;
+    n += p->snapshots[i]->end != SC_TASK_RUNNING;
+  return n;
+}
+
+bool sc_pending_is_final(const sc_pending_t *p) {
+  return n_ended(p) == p->n_tasks;
+}
+
+bool sc_pending_is_mixed(const sc_pending_t *p) {
+  uint32_t n = n_ended(p);
+  return n > 0 && n < p->n_tasks;
 }

@@ -28,6 +28,7 @@ struct sc_pending {
   uint64_t id;                    /* never 0 */
   int64_t timestamp_ms;           /* wall clock when it was begun */
   int64_t expires_ms;             /* monotonic; holds while PREPARING or PENDING */
+  int64_t overtake_at_ms;         /* for its barriers, as in sc_barrier_t */
   uint64_t attempt;               /* of the coordinator's starts: which it belongs to */
   uint64_t request;               /* the manual request to answer; 0 if none */
   bool after_end;                 /* begun when every task had ended: will be final */
@@ -55,5 +56,7 @@ bool sc_pending_waits_for(const sc_pending_t *p, uint32_t task);
 sc_ack_t sc_pending_ack(sc_pending_t *p, sc_task_snapshot_t *snap);
 /* DECIDED or later: does every snapshot say ENDED or FINISHED? */
 bool sc_pending_is_final(const sc_pending_t *p);
+/* Likewise: do some, but not all? */
+bool sc_pending_is_mixed(const sc_pending_t *p);
 
 #endif

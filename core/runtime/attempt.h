@@ -66,6 +66,7 @@ typedef struct sc_report {
 
 typedef struct sc_attempt_config {
   sc_world_t *world;
+  sc_storage_t *storage;            /* for what lies in job_dir; operators use the world's */
   sc_log_t *log;
   const sc_graph_t *graph;
   const char *job_id;
@@ -75,9 +76,11 @@ typedef struct sc_attempt_config {
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
   bool synchronous;                 /* snapshots are written whole before the task goes on */
+  bool at_least_once;               /* barriers are counted, and hold no channel back */
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
                                        waits for another */
-  uint32_t segment_size, exclusive_buffers, floating_buffers;
+  uint32_t segment_size, exclusive_buffers, floating_buffers, overdraft_buffers;
+  uint32_t subtasks_per_file;       /* that share a file of in-flight data; at least 1 */
   int64_t buffer_timeout_ms;
   /* What to restore, by node; NULL: a fresh start. Each may be NULL (new operator). Owned by the
    * caller until destroy. */
@@ -184,7 +187,7 @@ void sc_attempt_cancel(sc_attempt_t *a);
 /* Interrupt the slots that are not down yet: some user function does not come to its end. */
 void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
-void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms);
+void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b);
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split); /* NULL: no more */

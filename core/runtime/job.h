@@ -48,12 +48,16 @@ typedef enum {
 typedef struct sc_job_options {
   const char *id, *name;          /* id names the folder */
   const char *dir;                /* checkpoint directory, or NULL: no checkpoints */
+  bool unsynced;                  /* nothing in dir is synced: it outlives the process, but perhaps
+                                     not a loss of power. Sinks sync what they write anyway */
   sc_coordinator_config_t checkpoint;
   sc_externalized_t externalized;
   bool synchronous; /* snapshots are written while the task waits (SPEC D2's switch) */
+  bool at_least_once; /* SPEC A3; never together with checkpoint.unaligned */
   sc_restart_config_t restart;
   uint32_t n_slots;
-  uint32_t segment_size, exclusive_buffers, floating_buffers;
+  uint32_t segment_size, exclusive_buffers, floating_buffers, overdraft_buffers;
+  uint32_t subtasks_per_file; /* max_subtasks_per_channel_state_file */
   int64_t buffer_timeout_ms;
   const char *from;               /* NULL: fresh; "latest"; or a path */
   bool allow_non_restored_state;

@@ -228,7 +228,7 @@ typedef struct write_arg {
 
 static int run_write(sc_job_t *job, void *arg, sc_error_t *err) {
   write_arg_t *w = arg;
-  return sc_metadata_write(job->world->storage, w->dir, w->metadata, err);
+  return sc_metadata_write(job->storage, w->dir, w->metadata, err);
 }
 
 /* It is there, and users see it. */
@@ -286,8 +286,9 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_unlock(job);
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
               act->n_tasks == 1 ? "" : "s");
+  const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms};
   for (uint32_t i = 0; i < act->n_tasks && job->attempt; i++)
-    sc_attempt_trigger(job->attempt, act->tasks[i], act->id, act->timestamp_ms);
+    sc_attempt_trigger(job->attempt, act->tasks[i], &barrier);
 }
 
 static void complete(sc_job_t *job, const sc_action_t *act) {

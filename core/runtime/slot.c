@@ -19,7 +19,7 @@ typedef struct tell {
   tell_kind_t kind;
   sc_task_t *task;
   uint64_t id;
-  int64_t timestamp_ms;
+  sc_barrier_t barrier; /* TRIGGER */
   sc_buf_t split;
   uint32_t node;
 } tell_t;
@@ -158,7 +158,7 @@ static void run_tell(sc_mail_t *mail, void *owner) {
       break;
     case TRIGGER:
       if (alive)
-        trigger_arrived(t, &(sc_barrier_t){m->id, m->timestamp_ms, 0});
+        trigger_arrived(t, &m->barrier);
       break;
     case COMPLETE:
       if (alive)
@@ -189,9 +189,8 @@ static void tell(sc_attempt_t *a, const tell_t *what) {
   sc_mailbox_post(&slot->mailbox, &m->mail);
 }
 
-void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, uint64_t id, int64_t timestamp_ms) {
-  tell(a,
-       &(tell_t){.kind = TRIGGER, .task = &a->tasks[task], .id = id, .timestamp_ms = timestamp_ms});
+void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b) {
+  tell(a, &(tell_t){.kind = TRIGGER, .task = &a->tasks[task], .barrier = *b});
 }
 
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id) {

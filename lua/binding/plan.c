@@ -233,12 +233,14 @@ static void read_network(lua_State *L, sc_job_options_t *o) {
   o->segment_size = SC_SEGMENT_SIZE_DEFAULT;
   o->exclusive_buffers = 2;
   o->floating_buffers = 8;
+  o->overdraft_buffers = 5;
   o->buffer_timeout_ms = 100;
   if (!push_table(L, "network"))
     return;
   o->segment_size = (uint32_t)field_int(L, "segment_size", o->segment_size);
   o->exclusive_buffers = (uint32_t)field_int(L, "exclusive_buffers", o->exclusive_buffers);
   o->floating_buffers = (uint32_t)field_int(L, "floating_buffers", o->floating_buffers);
+  o->overdraft_buffers = (uint32_t)field_int(L, "max_overdraft_buffers", o->overdraft_buffers);
   o->buffer_timeout_ms = field_int(L, "buffer_timeout", o->buffer_timeout_ms);
   lua_pop(L, 1);
 }
@@ -267,16 +269,22 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   o->id = field_str(L, "id");
   o->name = field_str(L, "name");
   o->dir = field_str(L, "dir");
+  o->unsynced = field_bool(L, "unsynced");
   o->checkpoint = (sc_coordinator_config_t){
       .interval_ms = field_int(L, "interval", 0), .timeout_ms = field_int(L, "timeout", 600000),
       .min_pause_ms = field_int(L, "min_pause", 0),
       .max_concurrent = (uint32_t)field_int(L, "max_concurrent", 1),
       .tolerable_failures = field_int(L, "tolerable_failures", -1),
-      .retain = (uint32_t)field_int(L, "retain", 1)};
+      .retain = (uint32_t)field_int(L, "retain", 1),
+      .unaligned = field_bool(L, "unaligned"),
+      .aligned_timeout_ms = field_int(L, "aligned_timeout", 0),
+      .all_or_none = field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
   o->externalized = externalized(field_str(L, "externalized"));
   o->synchronous = field_bool(L, "sync");
+  o->at_least_once = field_bool(L, "at_least_once");
+  o->subtasks_per_file = (uint32_t)field_int(L, "subtasks_per_file", 5);
   o->n_slots = (uint32_t)field_int(L, "slots", 1);
   const char *fallback = field_str(L, "fallback");
   o->from = field_str(L, "from");

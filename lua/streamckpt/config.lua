@@ -123,8 +123,8 @@ local PARALLELISM = config.integer(1, 32768)
 local CHECKPOINT = {
   interval = { check = config.duration, default = 0 },
   dir = { check = config.text },
-  mode = { check = config.one_of("exactly_once", "at_least_once"), default = "exactly_once",
-           unbuilt = anything_but("exactly_once") },
+  sync = { check = config.boolean, default = true },
+  mode = { check = config.one_of("exactly_once", "at_least_once"), default = "exactly_once" },
   timeout = { check = longer_than_zero, default = 600000 },
   min_pause = { check = config.duration, default = 0 },
   max_concurrent = { check = config.integer(1, 1000), default = 1 },
@@ -132,12 +132,12 @@ local CHECKPOINT = {
   retain = { check = config.integer(1, 1000000), default = 1 },
   externalized = { check = config.one_of("retain_on_cancellation", "delete_on_cancellation",
                                          "no_externalized"), default = "retain_on_cancellation" },
-  after_tasks_finish = { check = config.boolean, default = true, unbuilt = anything_but(true) },
-  unaligned = { check = config.boolean, default = false, unbuilt = anything_but(false) },
+  after_tasks_finish = { check = config.boolean, default = true },
+  unaligned = { check = config.boolean, default = false },
+  aligned_timeout = { check = config.duration, default = 0 },
+  max_subtasks_per_channel_state_file = { check = config.integer(1, 1000000), default = 5 },
   compression = { check = config.boolean, default = false, unbuilt = anything_but(false) },
   savepoint_dir = { unbuilt = true },
-  aligned_timeout = { unbuilt = true },
-  max_subtasks_per_channel_state_file = { unbuilt = true },
 }
 
 local STATE = {
@@ -185,7 +185,7 @@ local NETWORK = {
   exclusive_buffers = { check = config.integer(1, 100000), default = 2 },
   floating_buffers = { check = config.integer(0, 1000000), default = 8 },
   buffer_timeout = { check = config.duration, default = 100 },
-  max_overdraft_buffers = { unbuilt = true },
+  max_overdraft_buffers = { check = config.integer(0, 1000000), default = 5 },
   debloat = { unbuilt = true },
 }
 
@@ -306,6 +306,23 @@ local function fill_restart(restart, checkpointing, what)
   restart.strategy = strategy
 end
 
+-- What barriers may do depends on what else was asked for.
+local function check_barriers(checkpoint, what)
+  if checkpoint.aligned_timeout > 0 and not checkpoint.unaligned then
+    misuse.raise("%s: checkpoint.aligned_timeout has a meaning only together with "
+      .. "checkpoint.unaligned = true", what)
+  end
+  if not checkpoint.unaligned then return end
+  if checkpoint.mode == "at_least_once" then
+    misuse.raise("%s: checkpoint.unaligned needs the mode 'exactly_once': at least once, no barrier "
+      .. "waits for another anyway", what)
+  end
+  if checkpoint.max_concurrent > 1 then
+    misuse.raise("%s: checkpoint.unaligned needs checkpoint.max_concurrent = 1, got %d", what,
+      checkpoint.max_concurrent)
+  end
+end
+
 --- Check the options of sc.env and fill in what is not given.
 -- @param options the user's table or nil
 -- @return the checked options. Durations are ms, sizes bytes; `name` and `id` may still be nil.
@@ -317,6 +334,7 @@ function config.job(options)
   if checkpoint.interval > 0 and not checkpoint.dir then
     misuse.raise("%s: checkpoint.interval needs checkpoint.dir, the folder that checkpoints go to", what)
   end
+  check_barriers(checkpoint, what)
   if checked.max_parallelism and checked.max_parallelism < checked.parallelism then
     misuse.raise("%s: parallelism %d is more than max_parallelism %d", what, checked.parallelism,
       checked.max_parallelism)

@@ -53,15 +53,21 @@ end
 -- @param options a table, checked strictly; durations are ms or "10s", sizes bytes or "64mb":
 --   name (the script's file name), id (folder of its checkpoints; made from the name),
 --   parallelism (1), max_parallelism (derived), slots: threads (the largest parallelism),
---   checkpoint { interval (0: none), dir, timeout ("10min"), min_pause (0), max_concurrent (1),
---     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation") },
+--   checkpoint { interval (0: none), dir, mode ("exactly_once"; "at_least_once": no channel waits for
+--     another, what a failure repeats may count twice), unaligned (false: barriers wait their turn;
+--     true: they may overtake data, which becomes part of the checkpoint), aligned_timeout (0: at once;
+--     they overtake only after so long), timeout ("10min"), min_pause (0), max_concurrent (1),
+--     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation"),
+--     after_tasks_finish (true; false: none while only some tasks have ended, then only the final one),
+--     max_subtasks_per_channel_state_file (5),
+--     sync (true; false: a checkpoint outlives the process, but perhaps not a loss of power) },
 --   state { backend ("heap"), sync (false: snapshots are written while records flow) },
 --   restart { strategy: "none" (without checkpoints), "fixed_delay" { attempts (1), delay ("1s") },
 --     "failure_rate" { max_failures (1), interval ("1min"), delay ("1s") }, "exponential_delay" (with
 --     checkpoint.interval) { attempts ("unlimited"), initial_backoff ("1s"), max_backoff ("1min"),
 --     multiplier (1.5), jitter (0.1), reset_threshold ("1h") } },
 --   network { segment_size ("32kb"), exclusive_buffers (2), floating_buffers (8),
---     buffer_timeout ("100ms") },
+--     max_overdraft_buffers (5), buffer_timeout ("100ms") },
 --   log { level: what goes to stderr ("warn"; debug, info, error, off), file: what goes there from
 --     info on (DIR/ID/log) }
 -- @return the environment. Raises at the caller's line for an option that is unknown, wrong, or not
@@ -195,10 +201,14 @@ local function job_plan(self, start, built)
   local checkpoint, network, log = options.checkpoint, options.network, options.log
   return {
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
-    slots = built.slots, dir = checkpoint.dir, interval = checkpoint.interval,
+    slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
+    unaligned = checkpoint.unaligned, aligned_timeout = checkpoint.aligned_timeout,
+    at_least_once = checkpoint.mode == "at_least_once",
+    all_or_none = not checkpoint.after_tasks_finish,
+    subtasks_per_file = checkpoint.max_subtasks_per_channel_state_file,
     restart = options.restart, network = network,
     log = { level = log.level, file = log.file },
     from = start.from, allow_non_restored_state = start.allow_non_restored_state,

@@ -43,16 +43,35 @@ describe("sc.env", function()
 
   it("refuses parts that are not built yet, as such", function()
     for _, options in ipairs {
-      { state = { backend = "rocksdb" } }, { checkpoint = { unaligned = true } },
-      { checkpoint = { mode = "at_least_once" } }, { checkpoint = { savepoint_dir = "s" } },
+      { state = { backend = "rocksdb" } }, { checkpoint = { compression = true } },
+      { checkpoint = { savepoint_dir = "s" } },
       { network = { debloat = { enabled = true } } }, { state = { changelog = {} } },
     } do
       assert.matches("is not built yet", refusal(options), 1, true)
     end
   end)
 
+  it("takes every way of checkpointing, and each gives the same rows", function()
+    for _, checkpoint in ipairs {
+      { unaligned = true }, { unaligned = true, aligned_timeout = "10ms" }, { mode = "at_least_once" },
+      { mode = "at_least_once", max_concurrent = 2 }, { after_tasks_finish = false },
+    } do
+      local folder = p.folder()
+      local options = p.checkpointing(folder)
+      for name, value in pairs(checkpoint) do options.checkpoint[name] = value end
+      assert.same({ 1, 2, 3 }, p.rows(options, function(env) return env:from_values { 1, 2, 3 } end))
+    end
+  end)
+
+  it("refuses ways of checkpointing that contradict each other", function()
+    assert.matches("checkpoint.unaligned needs the mode 'exactly_once'",
+      refusal { checkpoint = { unaligned = true, mode = "at_least_once" } }, 1, true)
+    assert.matches("checkpoint.unaligned needs checkpoint.max_concurrent = 1, got 2",
+      refusal { checkpoint = { unaligned = true, max_concurrent = 2 } }, 1, true)
+  end)
+
   it("takes what is the default of a part that is not built", function()
-    assert.same({ 1 }, p.rows({ checkpoint = { unaligned = false, mode = "exactly_once" },
+    assert.same({ 1 }, p.rows({ checkpoint = { compression = false },
                                 state = { backend = "heap" } },
       function(env) return env:from_values { 1 } end))
   end)

@@ -51,12 +51,13 @@ describe("options of a job", function()
     local c = config.job()
     assert.equals(1, c.parallelism)
     assert.is_nil(c.slots)
-    assert.same({ interval = 0, mode = "exactly_once", timeout = 600000, min_pause = 0,
+    assert.same({ interval = 0, sync = true, mode = "exactly_once", timeout = 600000, min_pause = 0,
       max_concurrent = 1, tolerable_failures = -1, retain = 1, externalized = "retain_on_cancellation",
-      after_tasks_finish = true, unaligned = false, compression = false }, c.checkpoint)
+      after_tasks_finish = true, unaligned = false, aligned_timeout = 0,
+      max_subtasks_per_channel_state_file = 5, compression = false }, c.checkpoint)
     assert.same({ strategy = "none" }, c.restart)
     assert.same({ segment_size = 32768, exclusive_buffers = 2, floating_buffers = 8,
-      buffer_timeout = 100 }, c.network)
+      max_overdraft_buffers = 5, buffer_timeout = 100 }, c.network)
     assert.equals("heap", c.state.backend)
     assert.equals("warn", c.log.level)
   end)
@@ -103,14 +104,29 @@ describe("options of a job", function()
   end)
 
   it("refuse parts that are not built yet, each by its name", function()
-    assert.equals("sc.env: checkpoint.unaligned = true is not built yet",
-      job { checkpoint = { unaligned = true } })
-    assert.equals("sc.env: checkpoint.aligned_timeout is not built yet",
-      job { checkpoint = { aligned_timeout = 0 } })
+    assert.equals("sc.env: checkpoint.compression = true is not built yet",
+      job { checkpoint = { compression = true } })
+    assert.equals("sc.env: checkpoint.savepoint_dir is not built yet",
+      job { checkpoint = { savepoint_dir = "s" } })
     assert.equals("sc.env: state.backend = 'rocksdb' is not built yet",
       job { state = { backend = "rocksdb" } })
     assert.equals("sc.env: network.debloat is not built yet", job { network = { debloat = {} } })
-    assert.is_false(config.job { checkpoint = { unaligned = false } }.checkpoint.unaligned)
+    assert.is_false(config.job { checkpoint = { compression = false } }.checkpoint.compression)
+  end)
+
+  it("let barriers overtake only where that means something", function()
+    local c = config.job { checkpoint = { unaligned = true, aligned_timeout = "200ms" } }.checkpoint
+    assert.same({ true, 200, "exactly_once" }, { c.unaligned, c.aligned_timeout, c.mode })
+    assert.equals("at_least_once", config.job { checkpoint = { mode = "at_least_once",
+      max_concurrent = 3 } }.checkpoint.mode)
+    assert.equals("sc.env: checkpoint.aligned_timeout has a meaning only together with "
+      .. "checkpoint.unaligned = true", job { checkpoint = { aligned_timeout = "1s" } })
+    assert.matches("^sc%.env: checkpoint%.unaligned needs the mode 'exactly_once'",
+      job { checkpoint = { unaligned = true, mode = "at_least_once" } })
+    assert.equals("sc.env: checkpoint.unaligned needs checkpoint.max_concurrent = 1, got 2",
+      job { checkpoint = { unaligned = true, max_concurrent = 2 } })
+    assert.matches("must be an integer from 1 to 1000000, got 0",
+      job { checkpoint = { max_subtasks_per_channel_state_file = 0 } })
   end)
 
   it("do not change the user's table", function()

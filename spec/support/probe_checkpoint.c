@@ -63,6 +63,13 @@ static int coordinator_gc(lua_State *L) {
   return 0;
 }
 
+static bool flag_field(lua_State *L, int arg, const char *name) {
+  lua_getfield(L, arg, name);
+  bool v = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return v;
+}
+
 static int coordinator_new(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   sc_coordinator_config_t config = {
@@ -72,6 +79,9 @@ static int coordinator_new(lua_State *L) {
       .max_concurrent = (uint32_t)opt_field(L, 1, "max_concurrent", 1),
       .tolerable_failures = opt_field(L, 1, "tolerable", -1),
       .retain = (uint32_t)opt_field(L, 1, "retain", 1),
+      .unaligned = flag_field(L, 1, "unaligned"),
+      .aligned_timeout_ms = opt_field(L, 1, "aligned_timeout", 0),
+      .all_or_none = flag_field(L, 1, "all_or_none"),
   };
   *push_box(L, COORDINATOR, coordinator_gc) = sc_coordinator_create(&config);
   return 1;
@@ -125,6 +135,7 @@ static void push_action(lua_State *L, const sc_action_t *a) {
   lua_setfield(L, -2, "kind");
   set_int(L, "id", (int64_t)a->id);
   set_int(L, "timestamp", a->timestamp_ms);
+  set_int(L, "overtake_at", a->overtake_at_ms);
   set_int(L, "request", (int64_t)a->request);
   lua_pushstring(L, reasons[a->reason]);
   lua_setfield(L, -2, "reason");

@@ -571,6 +571,89 @@ describe("coordinator: ids", function()
   end)
 end)
 
+describe("coordinator: barriers that may overtake", function()
+  local function overtake_at(options, mono)
+    local job = Job.new(options)
+    job.mono = mono
+    job:start()
+    return find(select(2, job:request()), "trigger").overtake_at
+  end
+
+  it("are told never, at once, or from when", function()
+    assert.equal(0, overtake_at({}, 500))
+    assert.equal(1, overtake_at({ unaligned = true }, 500))
+    assert.equal(700, overtake_at({ unaligned = true, aligned_timeout = 200 }, 500))
+    assert.equal(2, overtake_at({ unaligned = true, aligned_timeout = 1 }, 0), "1 is at once")
+    assert.equal(math.maxinteger, overtake_at({ unaligned = true, aligned_timeout = math.maxinteger }, 5))
+  end)
+
+  it("count from the start of the checkpoint, not from when its folder was made", function()
+    local job = manual({ unaligned = true, aligned_timeout = 100 }, nil, { prepare = true })
+    job:request()
+    job:at(70)
+    assert.equal(100, find(job:event("prepared", 1, true), "trigger").overtake_at)
+  end)
+
+  it("have no other checkpoint beside them, whatever ends it", function()
+    local job = manual { unaligned = true, max_concurrent = 5, timeout = 100 }
+    for _ = 1, 4 do job:request() end
+    assert.equal("prepare 1 trigger 1", list(job.log, "prepare", "trigger"))
+    assert.equal("complete 1 prepare 2 trigger 2", list(job:complete(1), "complete", "prepare", "trigger"))
+    assert.equal("prepare 3 trigger 3", list(job:event("decline", 2, M, "declined"), "prepare", "trigger"))
+    assert.equal("prepare 4 trigger 4", list(job:at(100), "prepare", "trigger"))
+  end)
+end)
+
+describe("coordinator: none while only some tasks have ended", function()
+  it("takes checkpoints until the first task has ended, and then the final one", function()
+    local job = Job.new { interval = 100, all_or_none = true }
+    job:start()
+    assert.equal("prepare 1 trigger 1", list(job:at(100), "prepare", "trigger"))
+    job:complete(1)
+    job:event("end_of_data", S)
+    assert.equal("", list(job:at(350)))
+    local _, round = job:request()
+    assert.equal("answer 0", list(round))
+    assert.equal("not_running", round[1].reason)
+    job:event("end_of_data", M)
+    assert.equal("prepare 2 trigger 2", list(job:event("end_of_data", K)))
+    assert.is_true(find(job:complete(2, "ended"), "complete").final)
+    assert.equal(0, probe.coordinator_failures(job.c))
+  end)
+
+  it("gives up one in which some had ended and others not", function()
+    local job = Job.new { interval = 100, all_or_none = true }
+    job:start()
+    job:at(100)
+    job:ack(1, S, "ended")
+    job:ack(1, M)
+    local round = job:ack(1, K)
+    assert.equal("abort 1", list(round))
+    assert.equal("task_closing", round[1].reason)
+    assert.equal(0, probe.coordinator_failures(job.c), "nobody's fault")
+  end)
+
+  it("keeps one in which none had ended, though one has since", function()
+    local job = Job.new { interval = 100, all_or_none = true }
+    job:start()
+    job:at(100)
+    job:ack(1, S)
+    job:event("end_of_data", S)
+    job:ack(1, M)
+    assert.equal("write 1", list(job:ack(1, K)))
+  end)
+
+  it("looks again when the folder is there", function()
+    local job = Job.new({ all_or_none = true }, nil, { prepare = true })
+    job:start()
+    job:request()
+    job:event("end_of_data", S)
+    local round = job:event("prepared", 1, true)
+    assert.equal("abort 1 answer 1", list(round))
+    assert.equal("not_running", round[1].reason)
+  end)
+end)
+
 describe("coordinator: end of input", function()
   local function end_all(job)
     local all = {}

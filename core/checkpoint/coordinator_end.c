@@ -1,0 +1,84 @@
+#include "coordinator_parts.h"
+
+#include "../base/mem.h"
+
+#define FINAL_RETRY_MS 1000 /* at most, before a final checkpoint that failed is tried again */
+
+static void unlink_pending(sc_coordinator_t *c, sc_pending_t *p) {
+  sc_pending_t **at = &c->pending;
+  while (*at != p)
+    at = &(*at)->next;
+  *at = p->next;
+}
+
+void sc__coordinator_delay_final(sc_coordinator_t *c) {
+  int64_t pause = c->config.interval_ms < FINAL_RETRY_MS ? c->config.interval_ms : FINAL_RETRY_MS;
+  c->final_after_ms = sc__after(c->mono_ms, pause);
+}
+
+void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failure_t *why) {
+  unlink_pending(c, p);
+  sc_outgoing_t *out = sc__coordinator_act(c, SC_ACT_ABORT, p);
+  out->action.reason = why->reason;
+  out->action.task = why->task;
+  out->text = sc_strdup(why->text);
+  sc__coordinator_answer(c, p->request, p->id, why);
+  if (p->after_end && p->attempt == c->attempt)
+    sc__coordinator_delay_final(c);
+  sc__coordinator_count(c, why->reason, p->id);
+  sc_pending_destroy(p);
+}
+
+/* The attempt that took the checkpoint still runs: it learns of it, and what tasks acknowledged
+ * after their end is now their final snapshot. (What it lists of tasks that had left is a copy.) */
+static void publish(sc_coordinator_t *c, sc_pending_t *p) {
+  sc__coordinator_act(c, SC_ACT_COMPLETE, p)->action.final = sc_pending_is_final(p);
+  for (uint32_t i = 0; i < p->n_tasks; i++) {
+    if (p->left[i] || p->snapshots[i]->end == SC_TASK_RUNNING)
+      continue;
+    sc_roster_keep_final(&c->roster, i, p->snapshots[i]);
+    p->snapshots[i] = NULL;
+  }
+  /* All is held: a periodic one that begins while the tasks leave could only be aborted. */
+  if (c->roster.n_unended == 0 && !sc_roster_wants_final(&c->roster))
+    sc_schedule_stop(&c->schedule);
+}
+
+/* A younger checkpoint that was planned while p was pending lists, of a task that had left, what
+ * was its final snapshot then. p's is newer, and the older one's files go when p makes an older
+ * checkpoint superfluous: so the younger one lists p's, too. (p is the one that was written: none
+ * of the others is, so nobody borrows their snapshots.) */
+static void hand_on_finals(sc_coordinator_t *c, const sc_pending_t *p) {
+  for (sc_pending_t *q = c->pending; q; q = q->next) {
+    if (q->attempt != p->attempt || q->id < p->id)
+      continue;
+    for (uint32_t i = 0; i < q->n_tasks; i++) {
+      if (!q->left[i] || p->snapshots[i]->end == SC_TASK_RUNNING)
+        continue;
+      sc_task_snapshot_destroy(q->snapshots[i]);
+      q->snapshots[i] = sc_task_snapshot_copy(p->snapshots[i]);
+      q->snapshots[i]->end = SC_TASK_FINISHED;
+    }
+  }
+}
+
+void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p) {
+  const sc_failure_t subsumed = {SC_REASON_SUBSUMED, SC_NOBODY, NULL};
+  unlink_pending(c, p);
+  hand_on_finals(c, p);
+  sc_retained_add(&c->retained, p->id);
+  sc_failures_success(&c->failures, p->id);
+  sc_schedule_completed(&c->schedule, c->mono_ms);
+  if (c->running && p->attempt == c->attempt)
+    publish(c, p);
+  sc__coordinator_answer(c, p->request, p->id, NULL);
+  while (c->pending && c->pending->id < p->id)
+    sc__coordinator_abort(c, c->pending, &subsumed);
+  sc_coordinator_trim(c);
+  sc_pending_destroy(p);
+}
+
+void sc_coordinator_trim(sc_coordinator_t *c) {
+  for (uint64_t old; (old = sc_retained_evict(&c->retained)) != 0; c->deleting++)
+    sc_outbox_add(&c->outbox, SC_ACT_DELETE)->action.id = old;
+}

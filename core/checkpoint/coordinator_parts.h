@@ -1,0 +1,81 @@
+/*
+ * coordinator_parts: what the files of the coordinator share (coordinator.h says what it is).
+ * Internal to them.
+ *
+ *   coordinator        its life, and the events
+ *   coordinator_next   what an event may set going: leavers, the next write, the next start
+ *   coordinator_end    how a checkpoint ends, and what that says of the tasks
+ */
+#ifndef SC_CHECKPOINT_COORDINATOR_PARTS_H
+#define SC_CHECKPOINT_COORDINATOR_PARTS_H
+
+#include "coordinator.h"
+#include "failures.h"
+#include "ids.h"
+#include "outbox.h"
+#include "pending.h"
+#include "retained.h"
+#include "schedule.h"
+
+#define SC_NOBODY UINT32_MAX
+
+struct sc_coordinator {
+  sc_coordinator_config_t config;
+  sc_schedule_t schedule;
+  sc_failures_t failures;
+  sc_ids_t ids;
+  sc_roster_t roster;     /* of the attempt that runs, or ran last */
+  sc_retained_t retained;
+  sc_outbox_t outbox;
+  sc_pending_t *pending;  /* by id, oldest first */
+  bool running;           /* an attempt runs */
+  bool starved;           /* something could start but for a reserved id */
+  bool recheck;           /* ids have come: the next tick is due at once */
+  uint64_t attempt;       /* starts so far */
+  uint64_t requests;      /* requests so far */
+  uint32_t deleting;      /* DELETE actions without their sc_coordinator_deleted */
+  int64_t now_ms, mono_ms;/* of the newest event */
+  int64_t final_after_ms; /* monotonic; a final checkpoint that failed is not tried before */
+};
+
+/* How a checkpoint or a request failed. */
+typedef struct sc_failure {
+  sc_reason_t reason;
+  uint32_t task;    /* who caused it, or SC_NOBODY */
+  const char *text; /* what that task said, or NULL */
+} sc_failure_t;
+
+static inline int64_t sc__after(int64_t at, int64_t by) {
+  return at > INT64_MAX - by ? INT64_MAX : at + by;
+}
+
+/* coordinator.c */
+sc_pending_t *sc__coordinator_find(const sc_coordinator_t *c, uint64_t id); /* or NULL */
+/* Oldest in a state, or NULL. */
+sc_pending_t *sc__coordinator_find_state(const sc_coordinator_t *c, sc_pending_state_t state);
+/* A new action about a pending checkpoint. */
+sc_outgoing_t *sc__coordinator_act(sc_coordinator_t *c, sc_action_kind_t kind,
+                                   const sc_pending_t *p);
+/* Answer a request (0: none): completed as id, or failed. */
+void sc__coordinator_answer(sc_coordinator_t *c, uint64_t request, uint64_t id,
+                            const sc_failure_t *why);
+void sc__coordinator_count(sc_coordinator_t *c, sc_reason_t reason, uint64_t id);
+
+/* coordinator_next.c */
+/* May a checkpoint be taken of the tasks as they are now? */
+bool sc__coordinator_ready(const sc_coordinator_t *c);
+/* Every task has ended, and the checkpoint that says so is still to come. */
+bool sc__coordinator_lacks_final(const sc_coordinator_t *c);
+/* What could start if there were an id. */
+sc_start_t sc__coordinator_choose(sc_coordinator_t *c);
+void sc__coordinator_refuse(sc_coordinator_t *c, sc_start_t kind, sc_reason_t reason);
+void sc__coordinator_reserve(sc_coordinator_t *c);
+/* The end of every event: whatever may go on, does. */
+void sc__coordinator_advance(sc_coordinator_t *c);
+
+/* coordinator_end.c */
+void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failure_t *why);
+void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p);
+void sc__coordinator_delay_final(sc_coordinator_t *c);
+
+#endif
