@@ -25,7 +25,8 @@ struct sc_input {
   sc_buffer_t *current;    /* the half-read buffer, or NULL */
   sc_bytes_t rest;         /* what is unread in it */
   sc_bytes_t ahead;        /* of that, what nobody has looked at yet (sc_input_ahead) */
-  uint32_t n_ahead;        /* records between the two */
+  uint32_t first_ahead;    /* place of the first of the records between the two */
+  uint32_t n_ahead;        /* how many they are */
   uint32_t current_source; /* whose it is */
   uint32_t turn;           /* the channel to look at first when the next element is taken */
   uint32_t n_ended;        /* channels that have ended */
@@ -45,6 +46,7 @@ struct sc_input {
   uint32_t due_count;      /* end of them (0 when all were handed out) */
   uint32_t due_cap;        /* places allocated */
   uint32_t n;              /* channels */
+  sc_record_t records_ahead[SC_INPUT_AHEAD]; /* a ring: what the look ahead has read */
   source_t sources[];
 };
 

@@ -81,10 +81,9 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
 
 /* Most of what a record with state costs is waiting for memory: tell the window what comes next. */
 static void expect_keys(sc_task_t *t) {
-  uint16_t group;
-  sc_bytes_t key;
-  while (sc_input_ahead(t->input, &group, &key))
-    t->keyed->ops->expect(t->keyed, group, key);
+  sc_record_t *r;
+  while ((r = sc_input_ahead(t->input)))
+    t->keyed->ops->expect(t->keyed, r->key_group, r->key);
 }
 
 static void superseded(sc_task_t *t, const sc_input_event_t *e) {
