@@ -79,6 +79,7 @@ static void init_task(sc_attempt_t *a, uint32_t index) {
   t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);
   free(chain);
   sc_chain_init(&t->chain, g, t->plan, t);
+  t->chain.overdraft = a->config.overdraft_buffers;
   sc_slot_t *s = t->slot;
   s->tasks = sc_realloc(s->tasks, (s->n_tasks + 1) * sizeof *s->tasks);
   s->tasks[s->n_tasks++] = t;
@@ -96,6 +97,11 @@ static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from
   sc_channel_ends_t ends = {
       .wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
   sc_channel_t *ch = sc_channel_create(a->config.exclusive_buffers, floating, &ends);
+  sc_channel_set_name(ch, &(sc_channel_name_t){
+                              .edge = (uint32_t)(e - a->config.graph->edges),
+                              .sender = from->subtask,
+                              .receiver = to->subtask,
+                              .rigid = sc_partitioner_rigid(e->partitioner)});
   a->channels = sc_realloc(a->channels, (a->n_channels + 1) * sizeof *a->channels);
   a->channels[a->n_channels++] = ch;
   uint32_t i = to->index, n = w->n[i]++;
@@ -151,6 +157,9 @@ static void wire(sc_attempt_t *a) {
     if (!is_here(a, i))
       continue;
     a->tasks[i].input = sc_input_create(w.channels[i], w.ports[i], w.n[i]);
+    if (a->config.at_least_once)
+      sc_input_count_only(a->tasks[i].input);
+    sc_input_set_alarm(a->tasks[i].input, &a->tasks[i].slot->alarm);
     a->tasks[i].n_channels = w.n[i];
     free(w.channels[i]);
     free(w.ports[i]);
@@ -165,6 +174,7 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   s->attempt = a;
   s->index = i;
   atomic_init(&s->down, false);
+  atomic_init(&s->alarm, false);
   atomic_init(&s->running, NULL);
   sc_buf_t name = SC_BUF_INIT;
   sc_buf_printf(&name, "sc-slot-%u", i);
@@ -252,7 +262,7 @@ void sc_attempt_interrupt(sc_attempt_t *a) {
 }
 
 static void destroy_task(sc_task_t *t) {
-  sc_task_drop_waiting(t);
+  sc_task_drop_works(t);
   sc_chain_fini(&t->chain);
   sc_input_destroy(t->input);
   sc_timers_destroy(t->timers);

@@ -138,8 +138,7 @@ struct sc_task {
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
   atomic_bool poked; /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
-  struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
-  uint32_t works;                   /* asynchronous parts not yet told done */
+  struct snapshot_work *works;      /* snapshots that are not through; oldest first */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
   bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
@@ -155,6 +154,7 @@ struct sc_slot {
   void *host;
   bool started;                     /* its tasks are: not before every slot has its thread */
   bool host_failed, flushed;
+  atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
   atomic_bool down;                 /* its tasks are destroyed */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
@@ -214,6 +214,8 @@ void sc_report_free(sc_report_t *r);
 
 /* One bounded step; true if something moved. */
 bool sc_task_step(sc_task_t *t);
+/* Likewise, but only what a barrier or a trigger that has come waits for, and its snapshot. */
+bool sc_task_serve(sc_task_t *t);
 /* The slot has nothing to do: let out what is held back, flush. True if something began. */
 bool sc_task_idle(sc_task_t *t);
 int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
@@ -223,9 +225,14 @@ void sc_task_report(sc_task_t *t, sc_report_kind_t kind); /* one that says no mo
 void sc_task_end_outputs(sc_task_t *t); /* END on every output */
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */
 /* task_snapshot.c */
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes);
+/* `overtakes`: inputs are captured. */
+void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
+                      uint64_t alignment_bytes);
 void sc_task_submit_ready(sc_task_t *t);
 void sc_task_aborted(sc_task_t *t, uint64_t id);
-void sc_task_drop_waiting(sc_task_t *t);
+void sc_task_drop_open(sc_task_t *t);  /* on leaving: snapshots that nobody waits for */
+void sc_task_drop_works(sc_task_t *t); /* all of them; nothing runs any more */
+int64_t sc_task_overtake_at_ms(const sc_task_t *t);
+void sc_task_look_at_clock(sc_task_t *t, int64_t mono_ms);
 
 #endif
