@@ -32,6 +32,7 @@ typedef struct run {
   uint32_t n_sinks;
   bool keys;
   const char *job_id, *dir; /* the plans' */
+  void *padding[40];        /* moves all that is allocated after it */
 } run_t;
 
 /* ---- reading the spec: the table is on top ---- */
@@ -375,6 +376,8 @@ void lsc_simulate_run(lua_State *L, int index, lua_CFunction open_core, sc_buf_t
   run_t r = {.L = L, .spec = lua_absindex(L, index), .open_core = open_core};
   sc_sim_lives_config_t config = {.begin = begin, .given = given, .arg = &r};
   lua_pushvalue(L, r.spec);
+  for (int i = 0; i < 40 && field_bool(L, "padding"); i++)
+    r.padding[i] = sc_malloc((size_t)1024 << i % 8);
   r.storage = sc_sim_storage_create((uint64_t)field_int(L, "seed", 1) ^ 0x5DEECE66Du);
   lua_pop(L, 1);
   read_config(&r, &config);
