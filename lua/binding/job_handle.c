@@ -70,6 +70,28 @@ static void set_int(lua_State *L, const char *name, uint64_t value) {
   lua_setfield(L, -2, name);
 }
 
+/* Where there is but one region it says nothing that the job does not. */
+static void set_regions(lua_State *L, const sc_job_status_t *s) {
+  if (s->n_regions < 2)
+    return;
+  lua_createtable(L, (int)s->n_regions, 0);
+  for (uint32_t i = 0; i < s->n_regions; i++) {
+    const sc_region_status_t *r = &s->regions[i];
+    lua_createtable(L, 0, 4);
+    set_str(L, "state", r->state);
+    set_int(L, "attempt", r->attempt);
+    set_int(L, "restarts", r->restarts);
+    lua_createtable(L, (int)r->n_uids, 0);
+    for (uint32_t k = 0; k < r->n_uids; k++) {
+      lua_pushstring(L, r->uids[k]);
+      lua_rawseti(L, -2, (lua_Integer)k + 1);
+    }
+    lua_setfield(L, -2, "operators");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "regions");
+}
+
 /* The strings of a status are the C side's: they are copied before anything can raise but
  * memory. */
 static int job_status(lua_State *L) {
@@ -91,6 +113,7 @@ static int job_status(lua_State *L) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "was_complete");
   }
+  set_regions(L, &s);
   sc_job_status_fini(&s);
   return 1;
 }
