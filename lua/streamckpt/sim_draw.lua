@@ -8,7 +8,8 @@ local sim_draw = {}
 local STARTS = 10
 -- Clean runs take so long for a look at the clock.
 local CLEAN_LOOK_NS = 20000
--- Clean runs but the first two take so long in all.
+-- Clean runs but the first two take so long in all; and now and then a record stalls, as it does when a job
+-- starts again: what depends on that depends on time.
 local CLEAN_NS = 50 * 1000000
 -- Checkpoints are far away in a clean run: its only one is the last.
 local NEVER_MS = 3600 * 1000
@@ -94,7 +95,8 @@ function sim_draw.clean(number, job, size)
   local r, first = random(-schedule), number <= 2
   return {
     seed = schedule, look_ns = first and CLEAN_LOOK_NS or r:one_of { 1000, 20000, 200000 },
-    latency_ns = 20000, pace_ns = not first and CLEAN_NS // (size.records + 1) or 0, pool_threads = 2,
+    latency_ns = 20000, pace_ns = not first and CLEAN_NS // (size.records + 1) or 0,
+    stall_one_in = not first and 10 or 0, stall_ns = r:one_of { 20, 200, 2000 } * 1000000, pool_threads = 2,
     padding = number == 2, lives_max = 1, events = {}, interval = NEVER_MS,
     restart = { strategy = "none" }, network = first and job.network or draw_network(r, job.network),
     slots = { first and 2 or r:below(3) },
