@@ -1,7 +1,10 @@
 /*
- * attempt: one run of a job's graph: its slots, tasks and channels, from deployment to the last
- * reference. A failure ends the attempt; the next one is built anew from the graph and a
- * checkpoint.
+ * attempt: one run of a region of a job's graph (regions.h): its slots, tasks and channels, from
+ * deployment to the last reference. A failure ends the attempt; the next one is built anew from the
+ * graph and a checkpoint, while the attempts of other regions run on. So that nothing of theirs can
+ * be touched, each has threads and hosts (Lua states) of its own: as many as the job has slots, or
+ * fewer where no operator of the region has so many subtasks. Tasks have their numbers of the whole
+ * graph.
  *
  *   sc_attempt_create (coordinator) -> sc_attempt_deploy: a thread for each slot
  *     slot: host; when all have their thread: operators; pool: keyed state is read; slot: restore,
@@ -21,6 +24,7 @@
 #include "../base/mailbox.h"
 #include "../exchange/input.h"
 #include "chain.h"
+#include "regions.h"
 
 typedef struct sc_attempt sc_attempt_t;
 typedef struct sc_slot sc_slot_t;
@@ -54,7 +58,7 @@ typedef enum {
 typedef struct sc_report {
   sc_mail_t mail;
   sc_report_kind_t kind;
-  void *job;                /* for the receiver */
+  void *receiver;           /* for `post` */
   uint64_t attempt;
   uint32_t task;            /* a task's number; SPLITS: a node's */
   uint64_t id, other;
@@ -69,10 +73,12 @@ typedef struct sc_attempt_config {
   sc_storage_t *storage;            /* for what lies in job_dir; operators use the world's */
   sc_log_t *log;
   const sc_graph_t *graph;
+  const sc_regions_t *regions;      /* of the graph */
+  uint32_t region;                  /* which of them */
   const char *job_id;
   const char *job_dir;              /* "" without checkpoints */
   uint64_t number;
-  uint32_t n_slots;
+  uint32_t n_slots;                 /* at most */
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
   bool synchronous;                 /* snapshots are written whole before the task goes on */
@@ -160,7 +166,7 @@ struct sc_attempt {
   sc_attempt_config_t config;
   sc_pool_t *pool;
   sc_slot_t *slots;
-  sc_task_t *tasks;                 /* graph->n_tasks */
+  sc_task_t *tasks;                 /* graph->n_tasks; those of other regions are empty */
   sc_channel_t **channels;
   uint32_t n_channels;
   uint32_t n_outputs;
@@ -194,8 +200,8 @@ void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split); 
 void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
 /* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
 void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
-/* msgpack array: a map for each operator and subtask (metrics). */
-void sc_attempt_metrics(sc_attempt_t *a, sc_buf_t *out);
+/* A task's metrics: appends a msgpack map for each of its operators; how many. */
+uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
 extern const sc_actor_ops_t sc_slot_actor_ops;

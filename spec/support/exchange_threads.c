@@ -8,6 +8,7 @@
 #include "../../core/base/random.h"
 #include "../../core/exchange/input.h"
 #include "../../core/exchange/output.h"
+#include "lost_after.h"
 
 /* A sleeper: wake sets the flag, wait takes it. Only a lost wake-up lets it wait in vain; then the
  * deadline turns a hang into a failure. */
@@ -16,8 +17,6 @@ typedef struct sleeper {
   pthread_cond_t cond;
   bool woken;
 } sleeper_t;
-
-#define LOST_AFTER_S 30
 
 static void sleeper_init(sleeper_t *s) {
   pthread_mutex_init(&s->lock, NULL);
