@@ -259,7 +259,7 @@ static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
 /* Where the options keep nothing after such an end (reference 3.2). */
 static bool drops_checkpoints(const sc_job_t *job, sc_job_state_t end) {
   sc_externalized_t keep = job->options.externalized;
-  return job->dir && (keep == SC_EXTERNALIZED_NONE ||
+  return job->dir && !job->keeps && (keep == SC_EXTERNALIZED_NONE ||
                       (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && end == SC_JOB_CANCELED));
 }
 
@@ -290,7 +290,11 @@ static void end_job(sc_job_t *job, sc_job_state_t state) {
   if (state == SC_JOB_FAILED)
     log_end_by_failure(job);
   else
-    sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s", sc_job_state_name(state));
+    sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s",
+                job->suspended ? "stopped; it goes on with env:execute { from = \"latest\" }"
+                               : sc_job_state_name(state));
+  if (job->suspended && state == SC_JOB_FINISHED)
+    sc__view_stopped(job);
   job->state = state;
   if (drops_checkpoints(job, state))
     sc__job_file_work(job, run_drop_all, done_drop_all, NULL);
@@ -306,7 +310,7 @@ static bool is_mistake(int code) {
 /* A mistake before the first completed checkpoint ends the job: a typo must not loop. Nor must
  * what no attempt can get over: the checkpoint and what lies outside of it no longer fit. */
 static bool may_restart(sc_job_t *job, int64_t *delay_ms) {
-  if (job->failure.code == SC_ESTATE)
+  if (job->failure.code == SC_ESTATE || job->suspended)
     return false;
   if (is_mistake(job->failure.code) && sc_coordinator_latest(job->coordinator) == 0 &&
       !job->restore)
@@ -333,6 +337,8 @@ void sc__job_decide(sc_job_t *job, bool again) {
     free(text);
     job->restart_at_ms = sc__job_mono(job) + delay;
     sc__view_state(job, SC_JOB_RESTARTING);
+    if (delay > 0)
+      sc__view_refuse_waiting(job, delay);
   } else {
     end_job(job, SC_JOB_FAILED);
   }

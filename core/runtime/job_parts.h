@@ -25,6 +25,7 @@ typedef struct sc_answer {
   struct sc_answer *next;
   uint64_t ticket, request, id;
   bool done, waits;
+  enum { SC_ASK_CHECKPOINT, SC_ASK_SUSPEND, SC_ASK_DRAIN } what;
   sc_error_t error;
 } sc_answer_t;
 
@@ -37,6 +38,7 @@ typedef struct sc_view {      /* what other threads see; under lock */
   char *error, *restored_path;
   int error_code;
   bool was_complete;
+  bool stopped;
   sc_statistics_t *statistics;
   sc_attempt_t *attempt_shown; /* for metrics, while it lives */
   sc_buf_t last_metrics;      /* of the last one that ended */
@@ -79,6 +81,8 @@ struct sc_job {
   bool all_finished;          /* restore is the last checkpoint of a finished run */
 
   bool canceling;
+  bool suspended;             /* the checkpoint that stops it is complete: it does not run again */
+  bool keeps;                 /* a stop was answered with a checkpoint: that one stays */
   int64_t interrupt_at_ms;    /* monotonic: when to interrupt slots that do not end; 0: not now */
   sc_error_t failure;         /* what ended the attempt */
   int64_t restart_at_ms;      /* monotonic; 0: not waiting */
@@ -99,13 +103,16 @@ static inline void sc__view_lock(sc_job_t *job) { pthread_mutex_lock(&job->view.
 static inline void sc__view_unlock(sc_job_t *job) { pthread_mutex_unlock(&job->view.lock); }
 void sc__view_state(sc_job_t *job, sc_job_state_t state); /* sets job->state, too, and tells */
 void sc__view_error(sc_job_t *job, const sc_error_t *err);
+void sc__view_stopped(sc_job_t *job);
 void sc__view_attempt(sc_job_t *job, sc_attempt_t *attempt);
 void sc__view_rows(sc_job_t *job, sc_report_t *r);
 void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *text); /* event */
 void sc__view_rewind(sc_job_t *job, uint64_t id); /* rows newer than what is gone back to */
-void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
+/* True: it was asked to stop. */
+bool sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
 void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request);
 void sc__view_ask_waiting(sc_job_t *job); /* the job runs: ask what was asked before it did */
+void sc__view_refuse_waiting(sc_job_t *job, int64_t delay_ms); /* it restarts, but not yet */
 
 /* job_open.c */
 int sc__job_open(sc_job_t *job, sc_error_t *err);

@@ -6,6 +6,10 @@
  *     --all handed on--> ENDED (waits for its final checkpoint, queues empty, commits done)
  *     --asked and answered--> FINISHED;   any --error or cancel--> DOWN
  *
+ * A task that has taken the snapshot with which its job is suspended stands still: it reads and
+ * fires nothing until it hears that the checkpoint is complete (then it leaves, when its commits
+ * are done) or aborted (then it goes on).
+ *
  * A task restored as finished goes from LOADING to ENDED: it opens (sinks commit what the
  * checkpoint promised), hands on the last watermark and END, and leaves.
  */
@@ -123,6 +127,10 @@ static int read_input(sc_task_t *t) {
 /* One poll of a source: 1 if something came of it. */
 static int read_source(sc_task_t *t) {
   sc_link_t *head = &t->chain.links[0];
+  if (t->draining && !mid_record(t)) {
+    begin_end(t);
+    return 1;
+  }
   if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
     return 0;
   head->context.wake_at_ms = INT64_MAX;
@@ -136,8 +144,8 @@ static int read_source(sc_task_t *t) {
 }
 
 static bool may_leave(sc_task_t *t) {
-  if (t->asked_finish || t->works || t->waiting ||
-      (t->attempt->config.checkpointing && !t->final_complete))
+  bool last_held = t->suspended || t->final_complete || !t->attempt->config.checkpointing;
+  if (t->asked_finish || t->works || t->waiting || !last_held)
     return false;
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     if (!sc_output_drained(t->chain.outputs[i]))
@@ -152,6 +160,8 @@ static bool may_leave(sc_task_t *t) {
 
 /* One thing: 1 something moved, 0 nothing to do now, negative on error. */
 static int step_once(sc_task_t *t) {
+  if (t->stopped_at)
+    return 0;
   if (!sc_chain_idle(&t->chain)) {
     int rc = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
     return rc < 0 ? rc : rc != SC_CHAIN_BLOCKED;
@@ -221,7 +231,7 @@ bool sc_task_step(sc_task_t *t) {
     if (now - begin > TASK_BUDGET_NS || sc_mailbox_any(&t->slot->mailbox))
       break;
   }
-  if (t->phase == SC_PHASE_ENDED && may_leave(t)) {
+  if ((t->phase == SC_PHASE_ENDED || t->suspended) && may_leave(t)) {
     t->asked_finish = true;
     sc_task_report(t, SC_REPORT_FINISH);
   }
@@ -229,7 +239,7 @@ bool sc_task_step(sc_task_t *t) {
 }
 
 bool sc_task_idle(sc_task_t *t) {
-  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || mid_record(t))
+  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || mid_record(t) || t->stopped_at)
     return false;
   int rc = sc_chain_begin_idle(&t->chain, &t->error);
   if (rc < 0)
@@ -238,6 +248,8 @@ bool sc_task_idle(sc_task_t *t) {
 }
 
 int64_t sc_task_deadline_ms(sc_task_t *t) {
+  if (t->stopped_at)
+    return INT64_MAX;
   /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
   if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;

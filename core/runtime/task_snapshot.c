@@ -172,6 +172,8 @@ static void abort_input(sc_task_t *t, uint64_t id) {
 
 void sc_task_aborted(sc_task_t *t, uint64_t id) {
   abort_input(t, id);
+  if (t->stopped_at == id)
+    t->stopped_at = 0;
   if (t->trigger.id == id)
     t->trigger.id = 0;
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
@@ -243,6 +245,8 @@ static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
 void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes) {
   sc_world_t *world = t->attempt->config.world;
   int64_t begin = sc_world_mono_ns(world);
+  if (b->stop)
+    t->stopped_at = b->id;
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     sc_output_barrier(t->chain.outputs[i], b);
   snapshot_work_t *w = new_work(t, b->id);

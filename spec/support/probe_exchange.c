@@ -176,7 +176,7 @@ static int channel_push(lua_State *L) {
 }
 
 static int channel_push_barrier(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
   sc_channel_push_barrier(channel_of(L, 1), &b);
   return 0;
 }
@@ -292,7 +292,7 @@ static int output_status(lua_State *L) {
 }
 
 static int output_barrier(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
   sc_output_barrier(object(L, 1), &b);
   return 0;
 }
@@ -514,7 +514,7 @@ static int input_ready(lua_State *L) {
 }
 
 static int input_trigger(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
   sc_input_trigger(object(L, 1), &b);
   return 0;
 }

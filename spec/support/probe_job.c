@@ -220,6 +220,8 @@ static int push_status(lua_State *L, sc_job_t *job) {
   lua_setfield(L, -2, "last");
   lua_pushstring(L, s.error);
   lua_setfield(L, -2, "error");
+  lua_pushboolean(L, s.stopped);
+  lua_setfield(L, -2, "stopped");
   sc_job_status_fini(&s);
   return 1;
 }
@@ -263,6 +265,20 @@ static int job_checkpoint(lua_State *L) {
   return 1;
 }
 
+/* job:stop(drain): the checkpoint's id when it has ended, or nil, error */
+static int job_stop(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  uint64_t ticket = sc_job_stop(job, lua_toboolean(L, 2)), id = 0;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  lua_pushinteger(L, (lua_Integer)id);
+  return 1;
+}
+
 /* job:wait_checkpoint(id): wait until one that is no older has completed; its id, or nil where the
  * job ended before. */
 static int job_wait_checkpoint(lua_State *L) {
@@ -284,6 +300,15 @@ static int job_wait_checkpoint(lua_State *L) {
   }
 }
 
+/* job:metrics(): sc_job_metrics as msgpack bytes */
+static int job_metrics(lua_State *L) {
+  sc_buf_t out = SC_BUF_INIT;
+  sc_job_metrics(check_job(L), &out);
+  probe_push_bytes(L, sc_buf_bytes(&out));
+  sc_buf_free(&out);
+  return 1;
+}
+
 static int job_cancel(lua_State *L) {
   sc_job_cancel(check_job(L));
   return 0;
@@ -296,7 +321,8 @@ static const luaL_Reg engine_methods[] = {
 };
 
 static const luaL_Reg job_methods[] = {
-    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint},
+    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint}, {"stop", job_stop},
+    {"metrics", job_metrics},
     {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"__gc", job_gc},
     {NULL, NULL},
 };
