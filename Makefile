@@ -95,7 +95,7 @@ $(B)/spec/support/%.o: spec/support/%.c $(B)/flags
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
-BENCH     = $(B)/bench/count $(B)/bench/hop
+BENCH     = $(B)/bench/count $(B)/bench/hop $(B)/bench/streamckpt/core.so
 BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
@@ -108,10 +108,17 @@ $(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
+# The module, with native operators that graphs in Lua may name.
+$(B)/bench/streamckpt/core.so: $(CORE_OBJ) $(BINDING_OBJ) $(B)/spec/bench/bench_module.o \
+                               $(B)/spec/bench/count_work.o $(B)/spec/bench/pressure_work.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -Wl,--wrap=sc_operator_type_find -o $@ $^ $(LIBS)
+
 $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
 SEEDS   ?= 300
@@ -147,11 +154,11 @@ demo: deps-run                   ## the main job, killed twice and restarted; LO
 	@+$(SUBMAKE) build
 	@$(LUA) examples/demo.lua $(if $(LOG),"$(LOG)")
 
-# FLOOR names the folder of the peers' plain programs, where they are.
+# PEERS names the folder of other engines (PEERS/ENGINE/run WORK OPTIONS), where they are to run beside.
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
 	@+$(SUBMAKE) build probe $(BENCH)
-	@for script in codec lua_path count checkpoints process visits; do echo "== $$script"; \
-	  BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
+	@for script in codec lua_path count peers checkpoints process visits; do echo "== $$script"; \
+	  PEERS="$(PEERS)" BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
 
 SANITIZE_asan = -fsanitize=address,undefined
 SANITIZE_tsan = -fsanitize=thread

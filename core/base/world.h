@@ -80,6 +80,7 @@ struct sc_log;     /* log.h */
 struct sc_world {
   const sc_world_ops_t *ops;
   struct sc_storage *storage; /* where snapshots and sinks' files live */
+  struct sc_storage *unsynced; /* the same files, nothing of which waits for the disk */
 };
 
 static inline int64_t sc_world_now_ms(sc_world_t *w) { return w->ops->now_ms(w); }

@@ -284,8 +284,11 @@ void sc_coordinator_ack(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, ui
    * that the checkpoint lists: they go with it. */
   if (got == SC_ACK_DUPLICATE || (!p && sc_retained_has(&c->retained, id)))
     sc_task_snapshot_destroy(snap);
-  else if (got == SC_ACK_UNKNOWN)
+  else if (got == SC_ACK_UNKNOWN) {
+    if (p) /* from a task that it lists as finished: the others' data lies in the same file */
+      sc_task_snapshot_drop_inflight(snap);
     discard(c, id, snap);
+  }
   sc__coordinator_advance(c);
 }
 

@@ -80,7 +80,7 @@ static uint32_t hash_str(sc_bytes_t s) {
   return h;
 }
 
-static uint32_t hash_scalar(const sc_token_t *token) {
+static inline uint32_t hash_scalar(const sc_token_t *token) {
   uint64_t bits;
   switch (token->type) {
     case SC_BOOL: return token->b ? 1231 : 1237;
@@ -93,9 +93,12 @@ static uint32_t hash_scalar(const sc_token_t *token) {
   }
 }
 
-int32_t sc_key_hash32(sc_bytes_t key) {
+static inline int32_t hash_key(sc_bytes_t key) {
   sc_cursor_t c = sc_cursor(key);
   sc_token_t token;
+  int64_t number;
+  if (sc_cursor_int(&c, &number))
+    return (int32_t)fold((uint64_t)number);
   if (sc_cursor_next(&c, &token) != 1)
     return 0;
   if (token.type != SC_ARRAY)
@@ -106,9 +109,11 @@ int32_t sc_key_hash32(sc_bytes_t key) {
   return (int32_t)h;
 }
 
+int32_t sc_key_hash32(sc_bytes_t key) { return hash_key(key); }
+
 static inline uint32_t rotate_left(uint32_t v, unsigned by) { return v << by | v >> (32 - by); }
 
-int32_t sc_key_spread(int32_t hash) {
+static inline int32_t spread(int32_t hash) {
   uint32_t h = (uint32_t)hash;
   h = rotate_left(h * 0xcc9e2d51u, 15) * 0x1b873593u;
   h = rotate_left(h, 13) * 5 + 0xe6546b64u;
@@ -121,9 +126,11 @@ int32_t sc_key_spread(int32_t hash) {
   return h == 0x80000000u ? 0 : (int32_t)(0u - h); /* the one value without an absolute value */
 }
 
+int32_t sc_key_spread(int32_t hash) { return spread(hash); }
+
 uint16_t sc_key_group(sc_bytes_t key, uint32_t max_parallelism) {
   sc_assert(max_parallelism >= 1 && max_parallelism <= SC_MAX_PARALLELISM_LIMIT);
-  return (uint16_t)((uint32_t)sc_key_spread(sc_key_hash32(key)) % max_parallelism);
+  return (uint16_t)((uint32_t)spread(hash_key(key)) % max_parallelism);
 }
 
 /* Groups and their owners. Products stay below 2^31: both factors are at most 2^15. */
@@ -139,12 +146,6 @@ sc_key_range_t sc_key_range(uint32_t max_parallelism, uint32_t parallelism, uint
   uint32_t first = (index * max_parallelism + parallelism - 1) / parallelism;
   uint32_t last = ((index + 1) * max_parallelism - 1) / parallelism;
   return (sc_key_range_t){(uint16_t)first, (uint16_t)last};
-}
-
-uint32_t sc_key_group_owner(uint32_t max_parallelism, uint32_t parallelism, uint16_t group) {
-  assert_parallelism(max_parallelism, parallelism);
-  sc_assert(group < max_parallelism);
-  return group * parallelism / max_parallelism;
 }
 
 uint32_t sc_default_max_parallelism(uint32_t parallelism) {

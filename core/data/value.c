@@ -128,6 +128,25 @@ int sc__cursor_next_long(sc_cursor_t *c, sc_token_t *token) {
   }
 }
 
+bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v) {
+  sc_token_t token;
+  sc_cursor_t ahead = *c;
+  if (sc_cursor_next(&ahead, &token) != 1 || token.type != SC_INT)
+    return false;
+  *v = token.i;
+  *c = ahead;
+  return true;
+}
+
+int64_t sc__cursor_array_long(sc_cursor_t *c) {
+  sc_token_t token;
+  sc_cursor_t ahead = *c;
+  if (sc_cursor_next(&ahead, &token) != 1 || token.type != SC_ARRAY)
+    return -1;
+  *c = ahead;
+  return token.n;
+}
+
 /* How many values follow directly inside the one that begins with this token. */
 static inline uint64_t elements(const sc_token_t *token) {
   return token->type == SC_ARRAY ? token->n : token->type == SC_MAP ? 2 * (uint64_t)token->n : 0;
@@ -401,17 +420,12 @@ void sc_pack_bool(sc_buf_t *out, bool v) {
     msgpack_pack_false(&pk);
 }
 
-void sc_pack_int(sc_buf_t *out, int64_t v) {
-  msgpack_packer pk = packer(out);
-  msgpack_pack_int64(&pk, v);
-}
-
 void sc_pack_float(sc_buf_t *out, double v) {
   msgpack_packer pk = packer(out);
   msgpack_pack_double(&pk, v);
 }
 
-void sc_pack_str(sc_buf_t *out, sc_bytes_t v) {
+void sc__pack_str_long(sc_buf_t *out, sc_bytes_t v) {
   sc_assert(v.len <= UINT32_MAX); /* the format has no room for more */
   msgpack_packer pk = packer(out);
   msgpack_pack_str(&pk, v.len);
@@ -420,12 +434,10 @@ void sc_pack_str(sc_buf_t *out, sc_bytes_t v) {
 
 void sc_pack_cstr(sc_buf_t *out, const char *v) { sc_pack_str(out, sc_bytes_str(v)); }
 
-void sc_pack_array(sc_buf_t *out, uint32_t n) {
+void sc__pack_container_long(sc_buf_t *out, sc_type_t type, uint32_t n) {
   msgpack_packer pk = packer(out);
-  msgpack_pack_array(&pk, n);
-}
-
-void sc_pack_map(sc_buf_t *out, uint32_t pairs) {
-  msgpack_packer pk = packer(out);
-  msgpack_pack_map(&pk, pairs);
+  if (type == SC_MAP)
+    msgpack_pack_map(&pk, n);
+  else
+    msgpack_pack_array(&pk, n);
 }

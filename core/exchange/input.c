@@ -19,7 +19,8 @@ struct sc_input {
   sc_buffer_t *current;    /* the half-read buffer, or NULL */
   sc_bytes_t rest;         /* what is unread in it */
   sc_bytes_t ahead;        /* of that, what nobody has looked at yet (sc_input_ahead) */
-  uint32_t n_ahead;        /* records between the two */
+  uint32_t first_ahead;    /* place of the first of the records between the two */
+  uint32_t n_ahead;        /* how many they are */
   uint32_t current_source; /* whose it is */
   uint32_t turn;           /* the channel to look at first when the next element is taken */
   uint32_t n_ended;        /* channels that have ended */
@@ -32,6 +33,7 @@ struct sc_input {
   uint32_t due_count;      /* end of them (0 when all were handed out) */
   uint32_t due_cap;        /* places allocated */
   uint32_t n;              /* channels */
+  sc_record_t records_ahead[SC_INPUT_AHEAD]; /* a ring: what the look ahead has read */
   source_t sources[];
 };
 
@@ -211,22 +213,33 @@ static int damaged(sc_input_t *in, sc_error_t *err) {
                  in->current->len);
 }
 
+/* The next record was read by the look ahead; its value is its end. */
+static inline void take_ahead(sc_input_t *in, sc_record_t *r) {
+  *r = in->records_ahead[in->first_ahead];
+  in->first_ahead = (in->first_ahead + 1) % SC_INPUT_AHEAD;
+  in->n_ahead--;
+  const uint8_t *end = r->value.data + r->value.len;
+  in->rest.len -= (size_t)(end - in->rest.data);
+  in->rest.data = end;
+}
+
 /* Read one record of the current buffer. 1: *event holds a record; 0: it went to the valve, or the
  * buffer is read out and was left; SC_ECORRUPT. */
 static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
   uint32_t source = in->current_source;
   sc_record_t *r = &event->record;
-  int got = sc_record_read(&in->rest, r); /* a damaged record stays in front */
-  if (got < 0)
-    return damaged(in, err);
-  if (in->n_ahead > 0)
-    in->n_ahead--;
-  else
+  if (in->n_ahead > 0) {
+    take_ahead(in, r);
+  } else {
+    int got = sc_record_read(&in->rest, r); /* a damaged record stays in front */
+    if (got < 0)
+      return damaged(in, err);
     in->ahead = in->rest;
-  if (got == 0) {
-    sc_buffer_unref(in->current);
-    in->current = NULL;
-    return 0;
+    if (got == 0) {
+      sc_buffer_unref(in->current);
+      in->current = NULL;
+      return 0;
+    }
   }
   if (r->kind == SC_RECORD_WATERMARK) {
     add_valve_events(in, source, sc_valve_watermark(in->valve, source, r->timestamp));
@@ -263,20 +276,18 @@ int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
   return 0;
 }
 
-bool sc_input_ahead(sc_input_t *in, uint16_t *group, sc_bytes_t *key) {
+sc_record_t *sc_input_ahead(sc_input_t *in) {
   while (in->current && in->n_ahead < SC_INPUT_AHEAD && in->ahead.len > 0) {
-    sc_record_t r;
-    if (sc_record_read(&in->ahead, &r) < 0) {
+    sc_record_t *r = &in->records_ahead[(in->first_ahead + in->n_ahead) % SC_INPUT_AHEAD];
+    if (sc_record_read(&in->ahead, r) < 0) {
       in->ahead.len = 0; /* reading it will say so */
-      return false;
+      return NULL;
     }
     in->n_ahead++;
-    *group = r.key_group;
-    *key = r.key;
-    if (r.kind == SC_RECORD_DATA && r.flags & SC_RECORD_HAS_KEY)
-      return true;
+    if (r->kind == SC_RECORD_DATA && r->flags & SC_RECORD_HAS_KEY)
+      return r;
   }
-  return false;
+  return NULL;
 }
 
 bool sc_input_ready(sc_input_t *in) {

@@ -54,11 +54,11 @@ sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint
 void sc_input_destroy(sc_input_t *in); /* NULL is fine */
 /* Next event; 0, or SC_ECORRUPT if a buffer is damaged. */
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
-/* Look ahead in the buffer that is being read: the key of a record that is still to come, each
- * once, at most SC_INPUT_AHEAD records before its turn. False where there is none to be told
- * now. Only a hint: what the records become does not change. Borrowed until the next call. */
+/* Look ahead in the buffer that is being read: a record with a key that is still to come, each
+ * once, at most SC_INPUT_AHEAD records before its turn; NULL where there is none to be told now.
+ * Its key_hash may be set, nothing else, and has then been set when its turn comes. */
 #define SC_INPUT_AHEAD 16
-bool sc_input_ahead(sc_input_t *in, uint16_t *group, sc_bytes_t *key);
+sc_record_t *sc_input_ahead(sc_input_t *in);
 bool sc_input_ready(sc_input_t *in);  /* would next give something? May be stale for an instant. */
 /* A trigger by mail (no unfinished sender): gives SNAPSHOT by a later sc_input_next, once every
  * channel that is still open has brought its barrier or CLOSE. */

@@ -50,7 +50,7 @@ static bool write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t siz
   }
   if (!b)
     b = lane->current = sc_pool_take(o->pool, size);
-  sc_record_write(b->data + b->len, r);
+  sc_record_write(b->data + b->len, r, size);
   b->len += (uint32_t)size;
   b->records++;
   o->bytes += size;

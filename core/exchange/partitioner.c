@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "../base/error.h"
-#include "../data/key.h"
 
 static const char *const names[] = {
     [SC_FORWARD] = "forward",
@@ -21,22 +20,6 @@ void sc_partitioner_init(sc_partitioner_t *p, sc_partitioner_kind_t kind, uint32
       .max_parallelism = max_parallelism,
       .next = sender_subtask % n_channels,
   };
-}
-
-static uint32_t next_in_turn(sc_partitioner_t *p) {
-  uint32_t channel = p->next;
-  p->next = channel + 1 == p->n_channels ? 0 : channel + 1;
-  return channel;
-}
-
-uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_group) {
-  switch (p->kind) {
-  case SC_FORWARD: return 0;
-  case SC_HASH: return sc_key_group_owner(p->max_parallelism, p->n_channels, key_group);
-  case SC_REBALANCE: return next_in_turn(p);
-  case SC_BROADCAST: break;
-  }
-  return UINT32_MAX;
 }
 
 const char *sc_partitioner_name(sc_partitioner_kind_t kind) {

@@ -12,7 +12,7 @@
 #ifndef SC_EXCHANGE_PARTITIONER_H
 #define SC_EXCHANGE_PARTITIONER_H
 
-#include <stdint.h>
+#include "../data/key.h"
 
 typedef enum { SC_FORWARD, SC_HASH, SC_REBALANCE, SC_BROADCAST } sc_partitioner_kind_t;
 
@@ -26,7 +26,17 @@ typedef struct sc_partitioner {
 void sc_partitioner_init(sc_partitioner_t *p, sc_partitioner_kind_t kind, uint32_t n_channels,
                          uint32_t max_parallelism, uint32_t sender_subtask);
 /* Channel for a record of a key group (ignored but for HASH); BROADCAST: UINT32_MAX (all). */
-uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_group);
+static inline uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_group) {
+  if (p->kind == SC_HASH)
+    return sc_key_group_owner(p->max_parallelism, p->n_channels, key_group);
+  if (p->kind == SC_BROADCAST)
+    return UINT32_MAX;
+  if (p->kind == SC_FORWARD)
+    return 0;
+  uint32_t channel = p->next;
+  p->next = channel + 1 == p->n_channels ? 0 : channel + 1;
+  return channel;
+}
 const char *sc_partitioner_name(sc_partitioner_kind_t kind);
 int sc_partitioner_from_name(const char *name); /* -1 if unknown */
 

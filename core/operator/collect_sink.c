@@ -36,7 +36,7 @@ static int begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_err
   sink->count++;
   if (!op->context->checkpointing && sink->count >= SC_COLLECT_BATCH)
     deliver(sink, 0);
-  return 0;
+  return SC_TAKEN;
 }
 
 static int step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {

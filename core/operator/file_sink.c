@@ -241,7 +241,9 @@ static int begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_err
     value = sc_buf_bytes(&sink->scratch);
   }
   int rc = append_line(sink, value, err);
-  return rc == 0 && sink->buffer.len >= WRITE_SIZE ? flush(sink, err) : rc;
+  if (rc == 0 && sink->buffer.len >= WRITE_SIZE)
+    rc = flush(sink, err);
+  return rc < 0 ? rc : SC_TAKEN;
 }
 
 static int step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {

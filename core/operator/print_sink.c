@@ -38,7 +38,7 @@ static int begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_err
   sc_buf_put_u8(&sink->line, '\n');
   if (fwrite(sink->line.data, 1, sink->line.len, stdout) != sink->line.len)
     return failed(sink, err);
-  return 0;
+  return SC_TAKEN;
 }
 
 static int step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {

@@ -119,14 +119,14 @@ static int step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   if (w->has_item) {
     *out = w->item;
     w->has_item = false;
-    return SC_EMIT;
+    return w->due ? SC_EMIT : SC_LAST;
   }
   if (w->due) {
     w->due = false;
     w->since = 0;
     w->emitted = watermark_of(w);
     *out = (sc_item_t){.is_watermark = true, .timestamp = w->emitted};
-    return SC_EMIT;
+    return SC_LAST;
   }
   return SC_DONE;
 }

@@ -66,6 +66,7 @@ typedef struct sc_report {
 
 typedef struct sc_attempt_config {
   sc_world_t *world;
+  sc_storage_t *storage;            /* for what lies in job_dir; operators use the world's */
   sc_log_t *log;
   const sc_graph_t *graph;
   const char *job_id;

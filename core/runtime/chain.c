@@ -11,16 +11,17 @@ typedef enum { ITEM, TIMERS, WATERMARK, FINISH, IDLE, HAND } frame_kind_t;
 /* Where a WATERMARK frame stands. */
 enum { FIRING, NOTIFYING, FORWARDING };
 
+/* A record makes a frame at each operator: what is set then comes first and is small. */
 typedef struct sc_frame {
-  frame_kind_t kind;
-  uint32_t link;
-  int phase;              /* WATERMARK */
+  uint8_t kind;           /* frame_kind_t */
+  uint8_t phase;          /* WATERMARK */
   bool stepping;          /* the operator was begun and is not done */
   bool begun;             /* FINISH: begin_finish was called */
-  int64_t time;           /* WATERMARK, TIMERS */
   bool handing;           /* `item` is on its way to chained receivers */
-  sc_item_t item;
+  uint32_t link;
+  int64_t time;           /* WATERMARK, TIMERS */
   uint32_t route, next;   /* handing: next receiver */
+  sc_item_t item;         /* counts only while it is handed on */
 } frame_t;
 
 /* ---- construction ---- */
@@ -88,118 +89,15 @@ void sc_chain_fini(sc_chain_t *c) {
   memset(c, 0, sizeof *c);
 }
 
-/* ---- writing to exchanges ---- */
-
-bool sc_chain_chained(const sc_link_t *link, uint16_t output) {
-  return link->routes[output].n_links > 0;
-}
-
-bool sc__chain_ask_room(sc_chain_t *c) {
-  for (uint32_t i = 0; i < c->n_outputs; i++)
-    if (!sc_output_has_room(c->outputs[i]))
-      return false;
-  c->pushed = false;
-  return true;
-}
-
-static int encode_value(sc_chain_t *c, const sc_item_t *item, sc_bytes_t *value, sc_error_t *err) {
-  *value = item->bytes;
-  if (!item->opaque_ops)
-    return 0;
-  sc_buf_clear(&c->value);
-  int rc = item->opaque_ops->encode(item->opaque, &c->value, err);
-  *value = sc_buf_bytes(&c->value);
-  return rc;
-}
-
-/* Append the key bytes of one field to c->key. */
-static int field_key(sc_chain_t *c, const sc_item_t *item, const char *name, sc_bytes_t value,
-                     sc_error_t *err) {
-  sc_bytes_t field;
-  sc_buf_clear(&c->part);
-  int found;
-  if (item->opaque_ops) {
-    found = item->opaque_ops->field(item->opaque, sc_bytes_str(name), &c->part, err);
-    field = sc_buf_bytes(&c->part);
-  } else {
-    found = sc_value_field(value, sc_bytes_str(name), &field);
-  }
-  int rc = found <= 0 ? found : sc_key_append(&c->key, field, err);
-  if (rc < 0 || !found) {
-    sc_buf_t shown = SC_BUF_INIT;
-    sc_value_print(value, 200, &shown);
-    if (!found)
-      rc = sc_fail(err, SC_EKEY, "the key field \"%s\" is nil in %.*s", name, (int)shown.len,
-                   (char *)shown.data);
-    else
-      rc = sc_fail_cause(err, rc, "the field \"%s\" of %.*s cannot be a key", name, (int)shown.len,
-                         (char *)shown.data);
-    sc_buf_free(&shown);
-  }
-  return rc;
-}
-
-/* The key of an item on a hash edge: its own, or made from its fields in c->key. */
-static int find_key(sc_chain_t *c, const sc_edge_t *e, const sc_item_t *item, sc_bytes_t value,
-                    sc_bytes_t *key, sc_error_t *err) {
-  if (!e->key) {
-    *key = item->key;
-    return item->has_key ? 0 : sc_fail(err, SC_EKEY, "a record reached key_by without a key");
-  }
-  sc_buf_clear(&c->key);
-  if (e->n_key > 1)
-    sc_pack_array(&c->key, e->n_key);
-  for (uint32_t i = 0; i < e->n_key; i++) {
-    int rc = field_key(c, item, e->key[i], value, err);
-    if (rc < 0)
-      return rc;
-  }
-  *key = sc_buf_bytes(&c->key);
-  return 0;
-}
-
-/* Counters are written by the slot alone and only shown elsewhere: no lock is needed, nor an
- * order. */
-static inline void count_one(atomic_uint_fast64_t *counter) {
-  uint64_t n = atomic_load_explicit(counter, memory_order_relaxed);
-  atomic_store_explicit(counter, n + 1, memory_order_relaxed);
-}
-
-int sc_chain_write(sc_link_t *link, const sc_item_t *item, sc_error_t *err) {
-  sc_chain_t *c = link->chain;
-  const sc_route_t *r = &link->routes[item->output];
-  count_one(&link->records_out);
-  if (r->n_exits == 0)
-    return 0;
-  sc_record_t record = {.kind = SC_RECORD_DATA, .timestamp = item->timestamp,
-                        .flags = item->has_timestamp ? SC_RECORD_HAS_TIMESTAMP : 0};
-  int rc = encode_value(c, item, &record.value, err);
-  for (uint32_t i = 0; rc >= 0 && i < r->n_exits; i++) {
-    const sc_exit_t *exit = &r->exits[i];
-    sc_record_t out = record;
-    if (exit->edge->partitioner == SC_HASH) {
-      rc = find_key(c, exit->edge, item, record.value, &out.key, err);
-      out.flags |= SC_RECORD_HAS_KEY;
-      if (rc >= 0)
-        out.key_group = sc_key_group(out.key, sc_output_max_parallelism(exit->output));
-    }
-    if (rc >= 0)
-      c->pushed |= sc_output_emit(exit->output, &out);
-  }
-  if (rc < 0)
-    sc_error_set_operator(err, link->label);
-  return rc < 0 ? rc : !sc_chain_has_room(c);
-}
-
 /* ---- frames ---- */
 
-static frame_t *push(sc_chain_t *c, frame_kind_t kind, uint32_t link) {
+static inline frame_t *push(sc_chain_t *c, frame_kind_t kind, uint32_t link) {
   sc_assert(c->depth < 4 * c->n_links + 4);
   frame_t *f = &c->frames[c->depth++];
-  f->kind = kind; /* the item, and where it is being handed to, count only once it is set */
-  f->link = link;
+  f->kind = (uint8_t)kind; /* item and receiver count only once they are set */
   f->phase = FIRING;
   f->stepping = f->begun = f->handing = false;
+  f->link = link;
   f->time = 0;
   return f;
 }
@@ -224,7 +122,7 @@ static void push_watermark(sc_chain_t *c, uint32_t at, int64_t watermark) {
     sc_timers_begin_advance(link->context.timers, SC_EVENT_TIME);
 }
 
-static bool goes_everywhere(const sc_item_t *item) {
+static inline bool goes_everywhere(const sc_item_t *item) {
   return item->is_watermark || item->is_status;
 }
 
@@ -244,74 +142,88 @@ static void broadcast(sc_link_t *link, const sc_item_t *item) {
 /* The frame's item leaves its link: exchanges at once, chained receivers one by one. */
 static int start_handing(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   sc_link_t *link = &c->links[f->link];
-  f->handing = true;
   f->next = 0;
-  f->route = goes_everywhere(&f->item) ? 0 : f->item.output;
+  if (!goes_everywhere(&f->item)) {
+    f->route = f->item.output;
+    f->handing = sc_chain_chained(link, f->item.output);
+    int rc = sc_chain_write(link, &f->item, err);
+    return rc < 0 ? rc : 0;
+  }
+  f->route = 0;
+  f->handing = true;
   if (f->item.is_watermark) {
     if (f->item.timestamp <= link->forwarded) {
       f->handing = false; /* never back */
       return 0;
     }
     link->forwarded = f->item.timestamp;
-  } else if (f->item.is_status) {
-    link->idle = f->item.idle;
   } else {
-    int rc = sc_chain_write(link, &f->item, err);
-    f->handing = sc_chain_chained(link, f->item.output);
-    return rc < 0 ? rc : 0;
+    link->idle = f->item.idle;
   }
   broadcast(link, &f->item);
   return 0;
 }
 
-static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item,
-                   sc_error_t *err) {
-  sc_link_t *link = &c->links[at];
+/* A watermark or a status comes to an operator. */
+static int receive_signal(sc_chain_t *c, uint32_t at, const sc_item_t *item, sc_error_t *err) {
   if (item->is_watermark) {
     push_watermark(c, at, item->timestamp);
     return 0;
   }
-  if (item->is_status) {
-    if (link->op->ops->swallows_watermarks)
-      return 0;
-    frame_t *f = push(c, HAND, at);
-    f->item = *item;
-    return start_handing(c, f, err);
-  }
-  count_one(&link->records_in);
-  int rc = link->op->ops->begin(link->op, port, item, err);
-  if (rc < 0) {
-    sc_error_set_operator(err, link->label);
-    return rc;
-  }
-  push(c, ITEM, at)->stepping = true;
-  return 0;
+  if (c->links[at].op->ops->swallows_watermarks)
+    return 0;
+  frame_t *f = push(c, HAND, at);
+  f->item = *item;
+  return start_handing(c, f, err);
 }
 
-/* Hand the top frame's item to its next chained receiver: 1 if there was one, 0 if all have it. */
+/* A record comes to an operator: a frame, unless it was done with it at once. */
+static inline int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item,
+                          sc_error_t *err) {
+  sc_link_t *link = &c->links[at];
+  sc_chain_count_one(&link->records_in);
+  int rc = link->op->ops->begin(link->op, port, item, err);
+  if (rc >= 0 && rc != SC_TAKEN)
+    push(c, ITEM, at)->stepping = true;
+  else if (rc < 0)
+    sc_error_set_operator(err, link->label);
+  return rc < 0 ? rc : 0;
+}
+
+/* Does nothing of the frame remain, once it neither steps nor hands on? */
+static inline bool used_up(const frame_t *f) {
+  return !f->stepping && (f->kind == ITEM || f->kind == IDLE || f->kind == HAND);
+}
+
+/* Hand the top frame's item to chained receivers, up to the first that has to be stepped and so
+ * becomes the top; behind the last one the frame goes on, or goes. */
 static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   sc_link_t *link = &c->links[f->link];
+  uint32_t depth = c->depth;
+  bool everywhere = goes_everywhere(&f->item), shared = f->item.shared;
   while (f->route < link->node->n_outputs) {
-    sc_route_t *r = &link->routes[f->route];
-    if (f->next < r->n_links) {
+    const sc_route_t *r = &link->routes[f->route];
+    while (f->next < r->n_links) {
       uint32_t i = f->next++;
-      sc_item_t item = f->item;
-      item.shared |= f->next < r->n_links; /* the last one may have the emitter's own */
-      int rc = receive(c, r->links[i], r->ports[i], &item, err);
-      return rc < 0 ? rc : 1;
+      f->item.shared = shared || f->next < r->n_links; /* the last may have the emitter's own */
+      int rc = everywhere ? receive_signal(c, r->links[i], &f->item, err)
+                          : receive(c, r->links[i], r->ports[i], &f->item, err);
+      f->item.shared = shared;
+      if (rc < 0 || c->depth != depth)
+        return rc;
     }
-    if (!goes_everywhere(&f->item))
+    if (!everywhere)
       break;
     f->route++;
     f->next = 0;
   }
   f->handing = false;
-  if (f->kind == HAND)
+  if (used_up(f))
     c->depth--;
   return 0;
 }
 
-static void set_key(sc_link_t *link, bool has, uint16_t group, sc_bytes_t key) {
+static inline void set_key(sc_link_t *link, bool has, uint16_t group, sc_bytes_t key) {
   link->context.has_key = has;
   link->context.key_group = group;
   link->context.key = key;
@@ -394,18 +306,18 @@ static int go_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   }
 }
 
-static int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
+static inline int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   sc_link_t *link = &c->links[f->link];
-  f->item = (sc_item_t){0};
   int rc = link->op->ops->step(link->op, &f->item, err);
-  if (rc == SC_EMIT)
-    return start_handing(c, f, err);
-  if (rc == SC_DONE) {
+  if (rc == SC_DONE || rc == SC_LAST) {
     f->stepping = false;
     set_key(link, false, 0, (sc_bytes_t){NULL, 0});
-    if (f->kind == ITEM || f->kind == IDLE)
-      c->depth--;
   }
+  if (rc == SC_EMIT || rc == SC_LAST)
+    rc = start_handing(c, f, err);
+  /* At once, also where an exchange is full now: a task between two records may take a snapshot. */
+  if (!f->handing && used_up(f))
+    c->depth--;
   return rc;
 }
 
@@ -456,7 +368,7 @@ void sc_chain_watermark(sc_chain_t *c, int64_t watermark) {
 
 void sc_chain_status(sc_chain_t *c, bool idle) {
   sc_item_t item = {.is_status = true, .idle = idle};
-  receive(c, 0, 0, &item, NULL); /* a status cannot fail */
+  receive_signal(c, 0, &item, NULL); /* a status cannot fail */
 }
 
 int64_t sc_chain_next_timer(const sc_chain_t *c) {
@@ -502,19 +414,16 @@ void sc_chain_finish(sc_chain_t *c) {
 
 int sc_chain_poll(sc_chain_t *c, sc_error_t *err) {
   sc_link_t *head = &c->links[0];
-  sc_item_t item;
-  memset(&item, 0, sizeof item);
-  int rc = head->op->ops->poll(head->op, &item, err);
-  if (rc == SC_EMIT && !goes_everywhere(&item) && !sc_chain_chained(head, item.output)) {
-    int written = sc_chain_write(head, &item,
-                                 err); /* to exchanges only: nothing is left to hand on */
-    rc = written < 0 ? written : SC_EMIT;
+  sc_item_t *item = &c->polled;
+  int rc = head->op->ops->poll(head->op, item, err), done = 0;
+  if (rc == SC_EMIT && !goes_everywhere(item) && !sc_chain_chained(head, item->output)) {
+    done = sc_chain_write(head, item, err); /* to exchanges only: nothing is left to hand on */
   } else if (rc == SC_EMIT) {
     frame_t *f = push(c, HAND, 0);
-    f->item = item;
-    int begun = start_handing(c, f, err);
-    rc = begun < 0 ? begun : SC_EMIT;
+    f->item = *item;
+    done = start_handing(c, f, err);
   }
+  rc = done < 0 ? done : rc;
   if (rc < 0)
     sc_error_set_operator(err, head->label);
   return rc;

@@ -41,8 +41,6 @@ typedef struct sc_route {
   uint32_t n_exits;
 } sc_route_t;
 
-
-
 typedef struct sc_link {
   sc_chain_t *chain;
   const sc_node_t *node;
@@ -65,9 +63,17 @@ struct sc_chain {
   struct sc_frame *frames;
   uint32_t depth;
   bool pushed;               /* a buffer was since room was last seen on every output: ask again */
+  sc_item_t polled;          /* what the source's poll gives */
   sc_buf_t value, key, part; /* scratch for encoding */
   void *task;                /* owner, for services */
 };
+
+/* Counters are written by the slot alone and only shown elsewhere: no lock is needed, nor an
+ * order. */
+static inline void sc_chain_count_one(atomic_uint_fast64_t *counter) {
+  uint64_t n = atomic_load_explicit(counter, memory_order_relaxed);
+  atomic_store_explicit(counter, n + 1, memory_order_relaxed);
+}
 
 enum { SC_CHAIN_IDLE = 0, SC_CHAIN_BLOCKED = 1, SC_CHAIN_SUSPENDED = 2 };
 
@@ -101,8 +107,10 @@ void sc_chain_resume_watermarks(sc_chain_t *c);
 /* Go on for at most `steps` steps: IDLE (all done), BLOCKED (an exchange is full), SUSPENDED. */
 int sc_chain_run(sc_chain_t *c, int steps, sc_error_t *err);
 
-/* The services `chained` and `write` (operator.h). */
-bool sc_chain_chained(const sc_link_t *link, uint16_t output);
+/* The services `chained` and `write` (operator.h); chain_write.c. */
+static inline bool sc_chain_chained(const sc_link_t *link, uint16_t output) {
+  return link->routes[output].n_links > 0;
+}
 int sc_chain_write(sc_link_t *link, const sc_item_t *item, sc_error_t *err);
 
 #endif

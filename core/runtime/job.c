@@ -91,6 +91,7 @@ static int make_enumerators(sc_job_t *job, sc_error_t *err) {
 static void fill_attempt_config(sc_job_t *job, sc_attempt_config_t *c) {
   const sc_job_options_t *o = &job->options;
   *c = (sc_attempt_config_t){.world = job->world,
+                             .storage = job->storage,
                              .log = job->log,
                              .graph = job->graph,
                              .job_id = job->id,
@@ -239,7 +240,7 @@ static const char *failed_operator(const sc_job_t *job, const char *text) {
 /* All of them, as many as can be; the first failure is told. */
 static int run_drop_all(sc_job_t *job, void *arg, sc_error_t *err) {
   sc_job_scan_t *scan;
-  int rc = sc_job_scan(job->world->storage, job->path, SC_LOOK_METADATA, &scan, err);
+  int rc = sc_job_scan(job->storage, job->path, SC_LOOK_METADATA, &scan, err);
   if (rc < 0)
     return rc;
   for (uint32_t i = 0; i < scan->n; i++) {
@@ -562,6 +563,7 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   atomic_init(&job->refs, 1);
   job->engine = e;
   job->world = sc_engine_world(e);
+  job->storage = o->unsynced ? job->world->unsynced : job->world->storage;
   job->graph = graph;
   job->id = sc_strdup(o->id);
   job->name = sc_strdup(o->name);

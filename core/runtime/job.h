@@ -48,6 +48,8 @@ typedef enum {
 typedef struct sc_job_options {
   const char *id, *name;          /* id names the folder */
   const char *dir;                /* checkpoint directory, or NULL: no checkpoints */
+  bool unsynced;                  /* nothing in dir is synced: it outlives the process, but perhaps
+                                     not a loss of power. Sinks sync what they write anyway */
   sc_coordinator_config_t checkpoint;
   sc_externalized_t externalized;
   bool synchronous; /* snapshots are written while the task waits (SPEC D2's switch) */

@@ -229,7 +229,7 @@ typedef struct write_arg {
 
 static int run_write(sc_job_t *job, void *arg, sc_error_t *err) {
   write_arg_t *w = arg;
-  return sc_metadata_write(job->world->storage, w->dir, w->metadata, err);
+  return sc_metadata_write(job->storage, w->dir, w->metadata, err);
 }
 
 /* It is there, and users see it. */

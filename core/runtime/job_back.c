@@ -88,7 +88,7 @@ static int choose_newest(sc_job_t *job, sc_job_look_t look, bool owned, back_t *
   sc_job_scan_t *scan;
   uint64_t highest;
   const sc_found_t *found = NULL;
-  int rc = sc_job_scan(job->world->storage, job->path, look, &scan, err);
+  int rc = sc_job_scan(job->storage, job->path, look, &scan, err);
   if (rc < 0)
     return rc;
   log_scan(job, scan);
@@ -122,7 +122,7 @@ static char *snapshot_folder(const char *path) {
 static int verify(sc_job_t *job, const char *dir, const sc_metadata_t *m, bool full,
                   sc_error_t *err) {
   char *parent = sc_path_join(dir, ".."); /* where the files of finished tasks lie beside it */
-  int rc = sc_metadata_verify(job->world->storage, dir, parent, m, full, err);
+  int rc = sc_metadata_verify(job->storage, dir, parent, m, full, err);
   free(parent);
   return rc;
 }
@@ -143,7 +143,7 @@ static int check_committed(sc_job_t *job, const back_t *b, sc_error_t *err) {
 
 static int choose_path(sc_job_t *job, const char *path, back_t *out, sc_error_t *err) {
   out->dir = snapshot_folder(path);
-  int rc = sc_metadata_read(job->world->storage, out->dir, &out->metadata, err);
+  int rc = sc_metadata_read(job->storage, out->dir, &out->metadata, err);
   if (rc >= 0)
     rc = verify(job, out->dir, out->metadata, false, err);
   return rc < 0 ? rc : check_committed(job, out, err);
@@ -153,7 +153,7 @@ static int choose_path(sc_job_t *job, const char *path, back_t *out, sc_error_t 
  * committed outside on the strength of it must not outlive it. A folder of somebody else's, which
  * may only be read, is not ours to make safe. */
 static int make_safe(sc_job_t *job, const back_t *b, sc_error_t *err) {
-  int rc = job->world->storage->ops->sync_dir(job->world->storage, b->dir, err);
+  int rc = job->storage->ops->sync_dir(job->storage, b->dir, err);
   if (rc != SC_EACCESS)
     return rc;
   sc_error_clear(err);
@@ -203,7 +203,7 @@ static int look_at_newest(sc_job_t *job, reopen_t *r, sc_error_t *err) {
   if (!r->id) /* job->restore does not change while the job reopens */
     return r->suspect ? verify(job, job->restore_dir, job->restore, true, err) : 0;
   r->back.dir = sc_job_dir_checkpoint(job->dir, r->id);
-  int rc = sc_metadata_read(job->world->storage, r->back.dir, &r->back.metadata, err);
+  int rc = sc_metadata_read(job->storage, r->back.dir, &r->back.metadata, err);
   return rc < 0 ? rc : verify(job, r->back.dir, r->back.metadata, false, err);
 }
 

@@ -37,7 +37,7 @@ static int open_log(sc_job_t *job, sc_error_t *err) {
 static int open_dir(sc_job_t *job, sc_error_t *err) {
   if (!job->options.dir)
     return 0;
-  int rc = sc_job_dir_open(job->world->storage, job->options.dir, job->id, &job->dir, err);
+  int rc = sc_job_dir_open(job->storage, job->options.dir, job->id, &job->dir, err);
   if (rc >= 0)
     job->path = sc_strdup(sc_job_dir_path(job->dir));
   return rc;

@@ -55,6 +55,7 @@ struct sc_job {
   atomic_uint refs;
   sc_engine_t *engine;
   sc_world_t *world;
+  sc_storage_t *storage;  /* the world's, for what lies in the job's folder */
   sc_graph_t *graph;
   char *id, *name;
   char *path;                 /* the job's folder, or NULL */

@@ -7,13 +7,14 @@
  *
  *   IDLE --begin / begin_timer / begin_watermark / begin_finish--> BUSY
  *   BUSY --step: EMIT (an item in *out)--> BUSY | BLOCKED (an exchange is full)--> BUSY
- *        | DONE--> IDLE
+ *        | DONE--> IDLE | LAST (an item in *out)--> IDLE
+ *   IDLE --begin: TAKEN--> IDLE
  *   sources are not begun by items: poll instead of step.
  *
  * An item's value is bytes (msgpack) or an opaque value of the emitter with `encode` and `field`:
  * core carries Lua tables without knowing them. Opaque values, and bytes of an item, are borrowed
- * until the emitter's next step; the receiver takes what it needs in begin. One that may change an
- * opaque value takes a copy where the item is `shared`: others see the value, too.
+ * until the emitter's next step or begin; the receiver takes what it needs in begin. One that may
+ * change an opaque value takes a copy where the item is `shared`: others see the value, too.
  *
  * Order of calls: create, [restore], open, then any of begin.../step, poll, snapshot, complete,
  * aborted; last destroy (always, also after a failed open).
@@ -56,10 +57,19 @@ typedef struct sc_item {
   const sc_opaque_ops_t *opaque_ops;
 } sc_item_t;
 
-enum { SC_DONE = 0, SC_EMIT = 1, SC_BLOCKED = 2, SC_IDLE = 3, SC_ENDED = 4 }; /* step and poll */
+enum {
+  SC_DONE = 0,    /* step, poll */
+  SC_EMIT = 1,    /* step, poll: an item in *out, of which every field is set */
+  SC_BLOCKED = 2, /* step, poll */
+  SC_IDLE = 3,    /* poll */
+  SC_ENDED = 4,   /* poll */
+  SC_LAST = 5,    /* step: EMIT, and DONE with it; saves a step */
+  SC_TAKEN = 6    /* begin: DONE at once, nothing to emit; saves the step (which would say DONE) */
+};
 
 typedef struct sc_operator_ops {
   int (*open)(sc_operator_t *op, sc_error_t *err);                       /* may be NULL */
+  /* 0, and step follows; or SC_TAKEN. */
   int (*begin)(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err);
   int (*begin_timer)(sc_operator_t *op, const sc_timer_t *timer, sc_error_t *err);
   /* A new watermark, after its timers have fired and before it is forwarded. NULL: nothing to
@@ -67,7 +77,7 @@ typedef struct sc_operator_ops {
   int (*begin_watermark)(sc_operator_t *op, int64_t watermark, sc_error_t *err);
   /* End of input; may emit a last time. NULL: nothing to do. */
   int (*begin_finish)(sc_operator_t *op, sc_error_t *err);
-  int (*step)(sc_operator_t *op, sc_item_t *out, sc_error_t *err);       /* DONE, EMIT, BLOCKED */
+  int (*step)(sc_operator_t *op, sc_item_t *out, sc_error_t *err);       /* DONE, EMIT, LAST ... */
   /* Called when the task has nothing to read: an operator that holds something back (a watermark)
    * may begin to let it out (then step follows). Returns 1 if it began, 0 if not. May be NULL. */
   int (*begin_idle)(sc_operator_t *op, sc_error_t *err);

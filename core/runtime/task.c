@@ -20,7 +20,7 @@
 #include "attempt.h"
 
 #define TASK_BUDGET_NS 1000000   /* 1 ms a turn, looked at between records */
-#define STRIDE_MAX 64            /* records between two looks at the clock */
+#define STRIDE_MAX 64            /* records between two looks at clock and mail */
 #define STRIDE_NS 20000          /* what they may take together */
 #define STEPS_AT_ONCE 256        /* of the chain, between two looks at the clock */
 #define FOLD_ENTRIES 256         /* of a heap overlay, each turn */
@@ -64,6 +64,7 @@ static void ended(sc_task_t *t) {
   sc_task_report(t, SC_REPORT_END_OF_DATA);
 }
 
+/* The chain begins the record and, unless an exchange is full, is done with it. */
 static int take_record(sc_task_t *t, const sc_input_event_t *e) {
   const sc_record_t *r = &e->record;
   sc_item_t item = {.has_timestamp = (r->flags & SC_RECORD_HAS_TIMESTAMP) != 0,
@@ -72,15 +73,17 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
                     .key_group = r->key_group,
                     .key = r->key,
                     .bytes = r->value};
-  return sc_chain_record(&t->chain, e->port, &item, &t->error);
+  int rc = sc_chain_record(&t->chain, e->port, &item, &t->error);
+  if (rc >= 0 && !sc_chain_idle(&t->chain))
+    rc = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
+  return rc;
 }
 
 /* Most of what a record with state costs is waiting for memory: tell the window what comes next. */
 static void expect_keys(sc_task_t *t) {
-  uint16_t group;
-  sc_bytes_t key;
-  while (sc_input_ahead(t->input, &group, &key))
-    t->keyed->ops->expect(t->keyed, group, key);
+  sc_record_t *r;
+  while ((r = sc_input_ahead(t->input)))
+    t->keyed->ops->expect(t->keyed, r->key_group, r->key);
 }
 
 static void superseded(sc_task_t *t, const sc_input_event_t *e) {
@@ -91,29 +94,17 @@ static void superseded(sc_task_t *t, const sc_input_event_t *e) {
   sc_task_aborted(t, e->aborted);
 }
 
-/* One event from the input: 1 if there was one, 0 if not. */
-static int read_input(sc_task_t *t) {
-  sc_input_event_t e;
-  int rc = sc_input_next(t->input, &e, &t->error);
-  if (rc < 0)
-    return rc;
-  if (e.first_barrier && !t->first_barrier_ns) {
-    t->first_barrier_ns = now_ns(t);
-    t->first_barrier_ms = now_ms(t);
-  }
-  switch (e.kind) {
+/* What is not a record: 1 if it was anything. */
+static int take_event(sc_task_t *t, const sc_input_event_t *e) {
+  switch (e->kind) {
     case SC_INPUT_NONE: return 0;
-    case SC_INPUT_RECORD:
-      if (t->keyed)
-        expect_keys(t);
-      rc = take_record(t, &e);
-      return rc < 0 ? rc : 1;
-    case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e.watermark); return 1;
-    case SC_INPUT_STATUS: sc_chain_status(&t->chain, e.idle); return 1;
-    case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e.barrier, e.alignment_bytes); return 1;
+    case SC_INPUT_RECORD: return 1; /* read_input took it */
+    case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e->watermark); return 1;
+    case SC_INPUT_STATUS: sc_chain_status(&t->chain, e->idle); return 1;
+    case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e->barrier, e->alignment_bytes); return 1;
     case SC_INPUT_ABORTED:
-      if (e.superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
-        superseded(t, &e);
+      if (e->superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
+        superseded(t, e);
       return 1;
     case SC_INPUT_END:
       if (t->phase == SC_PHASE_RUNNING) /* one restored as finished has handed it on already */
@@ -124,8 +115,37 @@ static int read_input(sc_task_t *t) {
   return 0;
 }
 
-/* One poll of a source: 1 if something came of it. */
-static int read_source(sc_task_t *t) {
+/* May the next record follow the last one, without a look at anything else? */
+static inline bool may_go_on(sc_task_t *t) {
+  return sc_chain_idle(&t->chain) && sc_chain_has_room(&t->chain);
+}
+
+/* Up to `most` records from the input, or up to something else that comes: how much it was. */
+static int read_input(sc_task_t *t, int most) {
+  int n = 0;
+  do {
+    sc_input_event_t e;
+    int rc = sc_input_next(t->input, &e, &t->error);
+    if (rc < 0)
+      return rc;
+    if (e.first_barrier && !t->first_barrier_ns) {
+      t->first_barrier_ns = now_ns(t);
+      t->first_barrier_ms = now_ms(t);
+    }
+    if (e.kind != SC_INPUT_RECORD)
+      return n + take_event(t, &e);
+    if (t->keyed)
+      expect_keys(t);
+    rc = take_record(t, &e);
+    if (rc < 0)
+      return rc;
+    n++;
+  } while (n < most && may_go_on(t));
+  return n;
+}
+
+/* Up to `most` polls of a source: how many something came of. */
+static int read_source(sc_task_t *t, int most) {
   sc_link_t *head = &t->chain.links[0];
   if (t->draining && !mid_record(t)) {
     begin_end(t);
@@ -133,14 +153,26 @@ static int read_source(sc_task_t *t) {
   }
   if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
     return 0;
-  head->context.wake_at_ms = INT64_MAX;
-  int rc = sc_chain_poll(&t->chain, &t->error);
   t->wake_at_ms = 0;
+  if (t->trigger.id)
+    most = 1; /* its turn comes as soon as no record is half read */
+  int n = 0, rc;
+  do {
+    head->context.wake_at_ms = INT64_MAX;
+    rc = sc_chain_poll(&t->chain, &t->error);
+    if (rc == SC_EMIT && !sc_chain_idle(&t->chain)) {
+      int run = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
+      rc = run < 0 ? run : rc;
+    }
+    if (rc < 0)
+      return rc;
+    n += rc == SC_EMIT || rc == SC_DONE || rc == SC_ENDED;
+  } while (rc == SC_EMIT && n < most && may_go_on(t));
   if (rc == SC_IDLE)
     t->wake_at_ms = head->context.wake_at_ms;
   if (rc == SC_ENDED)
     begin_end(t);
-  return rc < 0 ? rc : rc == SC_EMIT || rc == SC_DONE || rc == SC_ENDED;
+  return n;
 }
 
 static bool may_leave(sc_task_t *t) {
@@ -158,8 +190,9 @@ static bool may_leave(sc_task_t *t) {
   return true;
 }
 
-/* One thing: 1 something moved, 0 nothing to do now, negative on error. */
-static int step_once(sc_task_t *t) {
+/* One thing, or up to `most` records in a row: how many things, 0 where there is nothing to do now,
+ * negative on error. */
+static int step_some(sc_task_t *t, int most) {
   if (t->stopped_at)
     return 0;
   if (!sc_chain_idle(&t->chain)) {
@@ -187,8 +220,8 @@ static int step_once(sc_task_t *t) {
   if (!sc_chain_has_room(&t->chain) && t->phase == SC_PHASE_RUNNING)
     return 0;
   if (t->is_source)
-    return t->phase == SC_PHASE_RUNNING ? read_source(t) : 0;
-  return read_input(t);
+    return t->phase == SC_PHASE_RUNNING ? read_source(t, most) : 0;
+  return read_input(t, most);
 }
 
 static bool fold(sc_task_t *t) {
@@ -215,13 +248,14 @@ bool sc_task_step(sc_task_t *t) {
   t->chain.pushed = true; /* the slot may have flushed since the last turn */
   t->look_at_timers = true;
   for (;;) {
-    int rc = step_once(t);
+    int rc = step_some(t, (int)(t->stride - n));
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
       sc_task_fail(t, &t->error);
     if (rc <= 0 || t->phase == SC_PHASE_DOWN)
       break;
     moved = true;
-    if (++n < t->stride)
+    n += (uint32_t)rc;
+    if (n < t->stride)
       continue;
     n = 0;
     t->look_at_timers = true;

@@ -83,7 +83,7 @@ static int write_keyed(snapshot_work_t *w, sc_error_t *err) {
     return 0;
   sc_handle_t *h = sc_operator_snapshot_add(&w->snapshot->operators[0], SC_HANDLE_KEYED);
   char *name = keyed_file_name(w->task);
-  int rc = w->window->ops->snapshot_write(w->keyed, w->attempt->config.world->storage, w->dir, name,
+  int rc = w->window->ops->snapshot_write(w->keyed, w->attempt->config.storage, w->dir, name,
                                           h, err);
   free(name);
   if (rc >= 0)

@@ -192,7 +192,7 @@ static void load_run(sc_work_t *work) {
   const sc_restore_subtask_t *s = &plan_of(t, 0)->subtasks[t->subtask];
   for (uint32_t i = 0; i < s->n_keyed && w->rc >= 0; i++) {
     char *dir = restored_dir_of(&a->config, s->keyed[i].directory);
-    w->rc = t->keyed->ops->load(t->keyed, a->config.world->storage, dir, &s->keyed[i], &w->err);
+    w->rc = t->keyed->ops->load(t->keyed, a->config.storage, dir, &s->keyed[i], &w->err);
     free(dir);
   }
   sc_mailbox_post(&t->slot->mailbox, &w->mail);

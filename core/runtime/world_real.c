@@ -255,6 +255,7 @@ static void destroy_world(sc_world_t *world) {
   for (int i = 0; i < w->threads_started; i++)
     pthread_join(w->threads[i], NULL);
   sc_storage_destroy(world->storage);
+  sc_storage_destroy(world->unsynced);
   pthread_mutex_destroy(&w->lock);
   pthread_mutex_destroy(&w->random_lock);
   pthread_cond_destroy(&w->work_ready);
@@ -279,6 +280,7 @@ sc_world_t *sc_world_real_create(bool sync, int pool_threads) {
   real_world_t *w = sc_calloc(1, sizeof *w);
   w->base.ops = &ops;
   w->base.storage = sc_file_storage_create(sync);
+  w->base.unsynced = sc_file_storage_create(false);
   w->threads_wanted = pool_threads > 0 ? pool_threads : POOL_THREADS_DEFAULT;
   w->threads = sc_calloc((size_t)w->threads_wanted, sizeof *w->threads);
   pthread_mutex_init(&w->lock, NULL);

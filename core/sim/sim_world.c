@@ -350,6 +350,7 @@ sc_world_t *sc_sim_world_create(const sc_sim_world_config_t *config, struct sc_s
   sim_world_t *w = sc_calloc(1, sizeof *w);
   w->base.ops = &ops;
   w->base.storage = storage;
+  w->base.unsynced = storage; /* no simulated job asks for the other */
   w->config = *config;
   w->now_ns = config->start_ns;
   w->fibers_tail = &w->fibers;

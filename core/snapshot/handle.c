@@ -35,6 +35,19 @@ sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap) {
   return copy;
 }
 
+void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap) {
+  for (uint32_t i = 0; i < snap->n_operators; i++) {
+    sc_operator_snapshot_t *op = &snap->operators[i];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < op->n_handles; k++)
+      if (op->handles[k].kind == SC_HANDLE_INFLIGHT)
+        sc_handle_fini(&op->handles[k]);
+      else
+        op->handles[n++] = op->handles[k];
+    op->n_handles = n;
+  }
+}
+
 sc_handle_t *sc_operator_snapshot_add(sc_operator_snapshot_t *op, sc_handle_kind_t kind) {
   op->handles = sc_realloc(op->handles, (op->n_handles + 1) * sizeof *op->handles);
   sc_handle_t *h = &op->handles[op->n_handles++];
@@ -64,6 +77,7 @@ void sc_handle_fini(sc_handle_t *h) {
   free(h->states);
   free(h->offsets);
   free(h->file);
+  free(h->directory);
   sc_buf_free(&h->inlined);
   *h = (sc_handle_t){0};
 }
@@ -71,6 +85,7 @@ void sc_handle_fini(sc_handle_t *h) {
 void sc_handle_copy(sc_handle_t *to, const sc_handle_t *from) {
   *to = *from;
   to->file = sc_strdup(from->file);
+  to->directory = sc_strdup(from->directory);
   to->inlined = (sc_buf_t)SC_BUF_INIT;
   sc_buf_put_bytes(&to->inlined, sc_buf_bytes(&from->inlined));
   if (from->offsets) {

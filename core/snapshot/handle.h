@@ -9,6 +9,10 @@
  *                     of each group's block
  *   SC_HANDLE_LIST    operator list states: inline msgpack {name: [mode, [item, ...]], ...},
  *                     mode 0 split, 1 union, 2 broadcast
+ *   SC_HANDLE_INFLIGHT  one side's in-flight data of one channel (DESIGN section 4): blocks of a
+ *                     file that several tasks share (inflight_file.h), or no file where nothing but
+ *                     the channel's watermark is kept. The receiver's lie with the operator that
+ *                     receives, the sender's with the one that sends.
  *
  * Threads: a value has one owner at a time; handed over by mail. Ownership: create/destroy; all
  * strings and arrays inside belong to it.
@@ -20,15 +24,39 @@
 #include "../base/error.h"
 #include "../data/key.h"
 
-typedef enum { SC_HANDLE_KEYED = 1, SC_HANDLE_LIST = 2 } sc_handle_kind_t; /* stored */
+typedef enum { /* stored: never renumber */
+  SC_HANDLE_KEYED = 1, SC_HANDLE_LIST = 2, SC_HANDLE_INFLIGHT = 3
+} sc_handle_kind_t;
 enum { SC_LIST_SPLIT = 0, SC_LIST_UNION = 1, SC_LIST_BROADCAST = 2 };      /* stored */
+
+/* Of which channel. A channel whose data is given out to new receivers at a restore is a *virtual*
+ * one there; what a checkpoint finds unread of it is kept again, as the same blocks of the same
+ * file. Handles that agree in edge, sender, receiver, origin, generation and tag are the two sides
+ * of one channel: the receiver's data comes first. */
+typedef struct sc_handle_inflight {
+  uint32_t edge;            /* of the graph in a task's snapshot; an index of the metadata's edges
+                               in metadata */
+  uint32_t sender;          /* the sender's subtask when the records were sent */
+  uint32_t receiver;        /* the receiver's subtask when they were kept, for the last time */
+  uint32_t origin;          /* the receiver's subtask when they were kept for the first time */
+  uint32_t generation;      /* older ones were sent before, and are to be read before */
+  uint32_t side;            /* sc_inflight_side_t: 0 the receiver's, 1 the sender's */
+  bool tagged;              /* an edge by key: only records of `range` count */
+  bool idle;                /* the channel's status in front of the first byte ... */
+  int64_t watermark;        /* ... and its watermark there, as far as this side knew it */
+  uint64_t offset, bytes;   /* of the blocks in the file; 0 bytes: none */
+  uint32_t skip;            /* bytes of the first block that had been read already */
+} sc_handle_inflight_t;
 
 typedef struct sc_handle {
   sc_handle_kind_t kind;
   char *file;               /* relative path, or NULL where inline */
+  char *directory;          /* INFLIGHT: NULL, or the folder that the file lies in, relative to the
+                               job's (what was kept again stays in an older chk-N) */
   uint64_t length;          /* bytes of the file */
   uint64_t checksum;        /* XXH64 of the whole file */
-  sc_key_range_t range;     /* KEYED: groups of the file */
+  sc_key_range_t range;     /* KEYED: groups of the file; INFLIGHT: the tag */
+  sc_handle_inflight_t inflight; /* INFLIGHT */
   uint64_t *offsets;        /* KEYED: one for each group of range; 0 = the group is empty */
   char **states;            /* KEYED: names in it, n_states */
   uint32_t n_states;
@@ -59,12 +87,15 @@ typedef struct sc_task_snapshot {
   int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
   uint64_t bytes;           /* written for this checkpoint */
   uint64_t alignment_bytes; /* processed during alignment */
+  uint64_t persisted_bytes; /* in-flight data that is kept, also where it is kept again */
 } sc_task_snapshot_t;
 
 /* The operators are empty: no uid, watermarks before any, no handles. */
 sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uint32_t n_operators);
 void sc_task_snapshot_destroy(sc_task_snapshot_t *snap); /* NULL is fine; touches no file */
 sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap);
+/* Take the in-flight data out: its file belongs to other tasks, too. */
+void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap);
 /* Append an empty handle of a kind to an operator's snapshot; the pointer lives until the next. */
 sc_handle_t *sc_operator_snapshot_add(sc_operator_snapshot_t *op, sc_handle_kind_t kind);
 void sc_operator_snapshot_fini(sc_operator_snapshot_t *op);

@@ -207,7 +207,7 @@ int sc_job_dir_discard(sc_job_dir_t *d, uint64_t id, const sc_task_snapshot_t *s
   for (uint32_t i = 0; i < snap->n_operators; i++) {
     const sc_operator_snapshot_t *op = &snap->operators[i];
     for (uint32_t k = 0; rc == 0 && k < op->n_handles; k++) {
-      if (!op->handles[k].file)
+      if (!op->handles[k].file || op->handles[k].directory) /* in another one's folder: its */
         continue;
       char *path = sc_path_join(chk, op->handles[k].file);
       rc = d->storage->ops->remove(d->storage, path, err);

@@ -30,7 +30,7 @@ static int keep_file(void *arg, const sc_metadata_operator_t *op, uint32_t subta
   keeping_t *k = arg;
   sc_names_t *files = &k->kept->files;
   files->list = sc_realloc(files->list, (files->n + 1) * sizeof *files->list);
-  files->list[files->n++] = relative_name(k->id, op->subtasks[subtask].directory, h->file);
+  files->list[files->n++] = relative_name(k->id, sc_metadata_directory(op, subtask, h), h->file);
   return 0;
 }
 
@@ -171,7 +171,7 @@ int sc__job_remove_folder(sc_storage_t *s, const char *path, uint64_t id, const 
 static int remove_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                          const sc_handle_t *h) {
   walk_t *w = arg;
-  const char *directory = op->subtasks[subtask].directory;
+  const char *directory = sc_metadata_directory(op, subtask, h);
   uint64_t id;
   /* Without a directory it lay in the snapshot's own folder, which has been seen to. */
   if (!directory)

@@ -72,6 +72,12 @@ const sc_metadata_operator_t *sc_metadata_find(const sc_metadata_t *m, const cha
   return NULL;
 }
 
+const char *sc_metadata_directory(const sc_metadata_operator_t *op, uint32_t subtask,
+                                  const sc_handle_t *h) {
+  /* In-flight data says for itself: a finished task has none, so nothing of it lies elsewhere. */
+  return h->kind == SC_HANDLE_INFLIGHT ? h->directory : op->subtasks[subtask].directory;
+}
+
 static int each_of_operator(const sc_metadata_operator_t *op, sc_metadata_file_cb each, void *arg) {
   for (uint32_t i = 0; i < op->parallelism; i++) {
     const sc_operator_snapshot_t *state = &op->subtasks[i].state;
@@ -140,8 +146,25 @@ typedef struct verify {
   sc_storage_t *storage;
   const char *dir, *job_dir; /* of the snapshot, of its job */
   bool full;                 /* read every byte */
+  sc_names_t shared;         /* of in-flight data, looked at: each has many handles */
   sc_error_t *err;
 } verify_t;
+
+static const char *what_is_in(const sc_handle_t *h) {
+  return h->kind == SC_HANDLE_INFLIGHT ? "in-flight data" : "state";
+}
+
+/* Was this file of in-flight data looked at before? If not, it is from now on. */
+static bool seen(verify_t *v, const sc_handle_t *h, const char *path) {
+  if (h->kind != SC_HANDLE_INFLIGHT)
+    return false;
+  for (size_t i = v->shared.n; i > 0; i--) /* mostly the last one */
+    if (!strcmp(v->shared.list[i - 1], path))
+      return true;
+  v->shared.list = sc_realloc(v->shared.list, (v->shared.n + 1) * sizeof *v->shared.list);
+  v->shared.list[v->shared.n++] = sc_strdup(path);
+  return false;
+}
 
 static int verify_open(const verify_t *v, sc_file_t *f, const char *path, const char *uid,
                        const sc_handle_t *h) {
@@ -149,31 +172,32 @@ static int verify_open(const verify_t *v, sc_file_t *f, const char *path, const 
   if (size < 0)
     return (int)size;
   if ((uint64_t)size != h->length)
-    return sc_fail(v->err, SC_ECORRUPT, "%s, state of %s, has %" PRId64 " bytes, %" PRIu64
-                   " were written", path, uid, size, h->length);
+    return sc_fail(v->err, SC_ECORRUPT, "%s, %s of %s, has %" PRId64 " bytes, %" PRIu64
+                   " were written", path, what_is_in(h), uid, size, h->length);
   uint64_t sum = h->checksum;
   int rc = 0;
   if (v->full)
     rc = sc_storage_checksum(v->storage, f, path, h->length, &sum, v->err);
   if (rc == 0 && sum != h->checksum)
-    rc = sc_fail(v->err, SC_ECORRUPT, "%s, state of %s, is damaged: its checksum is %016" PRIx64
-                 ", %016" PRIx64 " was written", path, uid, sum, h->checksum);
+    rc = sc_fail(v->err, SC_ECORRUPT, "%s, %s of %s, is damaged: its checksum is %016" PRIx64
+                 ", %016" PRIx64 " was written", path, what_is_in(h), uid, sum, h->checksum);
   return rc;
 }
 
 static int verify_file(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                        const sc_handle_t *h) {
-  const verify_t *v = arg;
-  const char *directory = op->subtasks[subtask].directory;
+  verify_t *v = arg;
+  const char *directory = sc_metadata_directory(op, subtask, h);
   char *dir = directory ? sc_path_join(v->job_dir, directory) : sc_strdup(v->dir);
   char *path = sc_path_join(dir, h->file);
   sc_file_t *f;
-  int rc = v->storage->ops->open(v->storage, path, &f, v->err);
-  if (rc == 0) {
+  bool again = seen(v, h, path);
+  int rc = again ? 0 : v->storage->ops->open(v->storage, path, &f, v->err);
+  if (rc == 0 && !again) {
     rc = verify_open(v, f, path, op->uid, h);
     v->storage->ops->close(f);
   } else if (rc == SC_ENOTFOUND) {
-    sc_fail(v->err, rc, "%s, state of %s, is missing", path, op->uid);
+    sc_fail(v->err, rc, "%s, %s of %s, is missing", path, what_is_in(h), op->uid);
   }
   if (rc < 0)
     sc_error_set_file(v->err, path);
@@ -184,6 +208,8 @@ static int verify_file(void *arg, const sc_metadata_operator_t *op, uint32_t sub
 
 int sc_metadata_verify(sc_storage_t *s, const char *dir, const char *job_dir,
                        const sc_metadata_t *m, bool full, sc_error_t *err) {
-  verify_t v = {s, dir, job_dir, full, err};
-  return sc_metadata_each_file(m, verify_file, &v);
+  verify_t v = {.storage = s, .dir = dir, .job_dir = job_dir, .full = full, .err = err};
+  int rc = sc_metadata_each_file(m, verify_file, &v);
+  sc_names_free(&v.shared);
+  return rc;
 }

@@ -34,15 +34,24 @@
  *       directory             str   where the files below lie, relative to the job's folder;
  *                                   absent: the snapshot's own folder
  *       handles               array of maps:
- *         kind*               int   1 keyed, 2 lists (handle.h)
- *         file*               str   keyed: path relative to the directory, without ".."
- *         length* checksum*   int   keyed: bytes and XXH64 of the file, the latter as the int64 of
- *                                   the same bits
- *         first* last*        int   keyed: key groups, inclusive
+ *         kind*               int   1 keyed, 2 lists, 3 in-flight data (handle.h)
+ *         file*               str   keyed, in-flight: path relative to the directory, without "..";
+ *                                   in-flight: absent where there are no blocks
+ *         length* checksum*   int   of the file: bytes and XXH64, the latter as the int64 of the
+ *                                   same bits
+ *         first* last*        int   keyed: key groups, inclusive; in-flight: the tag, absent on an
+ *                                   edge without keys
  *         offsets*            array of last-first+1 int: where each group's block begins in the
  *                                   file; 0: the group is empty
  *         states*             array of str: names of the states in the file
  *         lists*              str   lists: bytes, msgpack as in handle.h
+ *         directory           str   in-flight: where the file lies, relative to the job's folder;
+ *                                   absent: the snapshot's own folder
+ *         edge* sender* receiver* origin* generation* side*
+ *                             int   in-flight: of which channel; edge: index of `edges`, from 0
+ *         offset bytes skip   int   in-flight: the blocks in the file
+ *         watermark           int   in-flight: absent: -2^63, before any
+ *         idle                bool  in-flight
  *   edges             array of maps:
  *     from* output to* partitioner   str
  *     port ordinal from_parallelism to_parallelism   int
@@ -106,8 +115,11 @@ sc_metadata_edge_t *sc_metadata_add_edge(sc_metadata_t *m);
 /* NULL where there is none. */
 const sc_metadata_operator_t *sc_metadata_find(const sc_metadata_t *m, const char *uid);
 
-/* Call each(arg, op, subtask, handle) for every handle that lies in a file; a non-zero result ends
- * the walk and is returned. */
+/* The folder that a handle's file lies in, relative to the job's; NULL: the snapshot's own. */
+const char *sc_metadata_directory(const sc_metadata_operator_t *op, uint32_t subtask,
+                                  const sc_handle_t *h);
+/* Call each(arg, op, subtask, handle) for every handle that lies in a file (several may lie in
+ * one); a non-zero result ends the walk and is returned. */
 typedef int (*sc_metadata_file_cb)(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                                    const sc_handle_t *handle);
 int sc_metadata_each_file(const sc_metadata_t *m, sc_metadata_file_cb each, void *arg);

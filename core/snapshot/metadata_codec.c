@@ -56,9 +56,42 @@ static void encode_keyed(sc_buf_t *out, const sc_handle_t *h) {
     sc_pack_cstr(out, h->states[i]);
 }
 
+static void encode_inflight(sc_buf_t *out, const sc_handle_t *h) {
+  const sc_handle_inflight_t *f = &h->inflight;
+  sc_assert(h->file ? f->bytes > 0 : f->bytes == 0);
+  sc_pack_map(out, 9 + (h->file ? 6 : 0) + (h->directory ? 1 : 0) + (f->tagged ? 2 : 0));
+  put_int(out, "kind", h->kind);
+  put_int(out, "edge", f->edge);
+  put_int(out, "sender", f->sender);
+  put_int(out, "receiver", f->receiver);
+  put_int(out, "origin", f->origin);
+  put_int(out, "generation", f->generation);
+  put_int(out, "side", f->side);
+  put_int(out, "watermark", f->watermark);
+  put_bool(out, "idle", f->idle);
+  if (h->file) {
+    put_str(out, "file", h->file);
+    put_int(out, "length", (int64_t)h->length);
+    put_int(out, "checksum", (int64_t)h->checksum);
+    put_int(out, "offset", (int64_t)f->offset);
+    put_int(out, "bytes", (int64_t)f->bytes);
+    put_int(out, "skip", f->skip);
+  }
+  if (h->directory)
+    put_str(out, "directory", h->directory);
+  if (f->tagged) {
+    put_int(out, "first", h->range.first);
+    put_int(out, "last", h->range.last);
+  }
+}
+
 static void encode_handle(sc_buf_t *out, const sc_handle_t *h) {
   if (h->kind == SC_HANDLE_KEYED) {
     encode_keyed(out, h);
+    return;
+  }
+  if (h->kind == SC_HANDLE_INFLIGHT) {
+    encode_inflight(out, h);
     return;
   }
   sc_pack_map(out, 2);
@@ -230,13 +263,56 @@ static bool decode_keyed(sc_bytes_t map, sc_handle_t *h) {
   return h->file && safe_path(h->file) && decode_offsets(map, h) && decode_states(map, h);
 }
 
+static bool decode_blocks(sc_bytes_t map, sc_handle_t *h) {
+  sc_handle_inflight_t *f = &h->inflight;
+  sc_bytes_t sum;
+  int64_t length = sc_value_field_int(map, "length", -1);
+  int64_t offset = sc_value_field_int(map, "offset", -1);
+  int64_t bytes = sc_value_field_int(map, "bytes", -1);
+  if (!safe_path(h->file) || (h->directory && !safe_path(h->directory)) || offset < 0 ||
+      bytes <= 0 || length < offset || length - offset < bytes ||
+      sc_value_field(map, sc_bytes_str("checksum"), &sum) != 1)
+    return false;
+  h->length = (uint64_t)length;
+  h->checksum = (uint64_t)sc_value_field_int(map, "checksum", 0);
+  f->offset = (uint64_t)offset;
+  f->bytes = (uint64_t)bytes;
+  return take_u32(map, "skip", 0, 0, UINT32_MAX, &f->skip);
+}
+
+static bool decode_inflight(sc_bytes_t map, sc_handle_t *h) {
+  sc_handle_inflight_t *f = &h->inflight;
+  uint32_t first, last;
+  if (!take_u32(map, "edge", -1, 0, UINT32_MAX, &f->edge) ||
+      !take_u32(map, "sender", -1, 0, SC_MAX_PARALLELISM_LIMIT - 1, &f->sender) ||
+      !take_u32(map, "receiver", -1, 0, SC_MAX_PARALLELISM_LIMIT - 1, &f->receiver) ||
+      !take_u32(map, "origin", -1, 0, SC_MAX_PARALLELISM_LIMIT - 1, &f->origin) ||
+      !take_u32(map, "generation", -1, 0, UINT32_MAX - 1, &f->generation) ||
+      !take_u32(map, "side", -1, 0, 1, &f->side))
+    return false;
+  f->watermark = sc_value_field_int(map, "watermark", INT64_MIN);
+  f->idle = sc_value_field_bool(map, "idle", false);
+  f->tagged = sc_value_field_int(map, "first", -1) != -1;
+  if (f->tagged) {
+    if (!take_u32(map, "first", -1, 0, SC_MAX_PARALLELISM_LIMIT - 1, &first) ||
+        !take_u32(map, "last", -1, first, SC_MAX_PARALLELISM_LIMIT - 1, &last))
+      return false;
+    h->range = (sc_key_range_t){(uint16_t)first, (uint16_t)last};
+  }
+  h->file = sc_value_field_str(map, "file");
+  h->directory = sc_value_field_str(map, "directory");
+  return h->file ? decode_blocks(map, h) : !h->directory;
+}
+
 static int decode_handle(sc_bytes_t map, sc_operator_snapshot_t *op, sc_error_t *err) {
   int64_t kind = sc_value_field_int(map, "kind", 0);
-  if (kind != SC_HANDLE_KEYED && kind != SC_HANDLE_LIST)
+  if (kind != SC_HANDLE_KEYED && kind != SC_HANDLE_LIST && kind != SC_HANDLE_INFLIGHT)
     return sc_fail(err, SC_ECORRUPT, "it lists a handle of unknown kind %" PRId64 " of %s", kind,
                    op->uid);
   sc_handle_t *h = sc_operator_snapshot_add(op, (sc_handle_kind_t)kind);
-  bool ok = kind == SC_HANDLE_KEYED ? decode_keyed(map, h) : take_raw(map, "lists", &h->inlined);
+  bool ok = kind == SC_HANDLE_KEYED     ? decode_keyed(map, h)
+            : kind == SC_HANDLE_INFLIGHT ? decode_inflight(map, h)
+                                         : take_raw(map, "lists", &h->inlined);
   return ok ? 0 : bad(err, "it lists a malformed handle", op->uid);
 }
 
@@ -307,6 +383,19 @@ static int decode_edge(sc_bytes_t map, sc_metadata_t *m, sc_error_t *err) {
   return ok ? 0 : bad(err, "it lists a malformed edge", NULL);
 }
 
+/* Every edge that in-flight data names is listed. */
+static int check_edges(const sc_metadata_t *m, sc_error_t *err) {
+  for (uint32_t i = 0; i < m->n_operators; i++)
+    for (uint32_t s = 0; s < m->operators[i].parallelism; s++) {
+      const sc_operator_snapshot_t *state = &m->operators[i].subtasks[s].state;
+      for (uint32_t k = 0; k < state->n_handles; k++)
+        if (state->handles[k].kind == SC_HANDLE_INFLIGHT &&
+            state->handles[k].inflight.edge >= m->n_edges)
+          return bad(err, "it lists in-flight data of an edge that it does not list", state->uid);
+    }
+  return 0;
+}
+
 static int decode_each(sc_bytes_t body, const char *key, bool required, sc_metadata_t *m,
                        int (*decode)(sc_bytes_t map, sc_metadata_t *m, sc_error_t *err),
                        sc_error_t *err) {
@@ -336,7 +425,9 @@ static int decode_body(sc_bytes_t body, sc_metadata_t *m, sc_error_t *err) {
   m->finished = sc_value_field_bool(body, "finished", false);
   m->savepoint = sc_value_field_bool(body, "savepoint", false);
   int rc = decode_each(body, "operators", true, m, decode_operator, err);
-  return rc < 0 ? rc : decode_each(body, "edges", false, m, decode_edge, err);
+  if (rc == 0)
+    rc = decode_each(body, "edges", false, m, decode_edge, err);
+  return rc < 0 ? rc : check_edges(m, err);
 }
 
 /* The checksum comes before the version: a flipped bit is damage, never "too new". */

@@ -6,7 +6,7 @@
  * addressed by (state, key group, key, namespace, map key). heap_backend.c is the first store; the
  * rocksdb one comes behind the same interface.
  *
- * Snapshots: freeze(n) is the synchronous part and swaps a pointer, whatever the state's size
+ * Snapshots: freeze(n) is the synchronous part and ends an epoch, whatever the state's size
  * (DESIGN section 5). The snapshot is written later, by the pool, while the task goes on: the task
  * asks sc_keyed_ready for a snapshot that may be written now, hands it to the pool
  * (sc_keyed_snapshot_write), and tells of the end (sc_keyed_snapshot_done). In between it gives
@@ -19,8 +19,8 @@
  * the pool (load before the task runs). Ownership: the window owns everything in it; bytes given in
  * are copied; bytes handed out live until the window's next call (and may be given to that call).
  * Destroy a window only when no snapshot of it is in the pool's hands; waiting ones go with it.
- * What the pool reads in sc_keyed_snapshot_write stands still until sc_keyed_snapshot_done: the
- * task meanwhile reads it too, and writes elsewhere.
+ * What sc_keyed_snapshot_write has still to read stands still: the task meanwhile reads it too, and
+ * writes elsewhere. What it has read may change at once, so it is called once for each snapshot.
  * Failure: SC_ESTATE (a state declared with another kind), SC_ELIMIT; restore: SC_ECORRUPT ...
  */
 #ifndef SC_STATE_BACKEND_H
@@ -78,7 +78,7 @@ typedef struct sc_keyed_ops {
   sc_keyed_snapshot_t *(*freeze)(sc_keyed_t *k, uint64_t checkpoint);
   /* The oldest that may be written now, once each; or NULL. */
   sc_keyed_snapshot_t *(*ready)(sc_keyed_t *k);
-  /* Pool: write under DIR/file, fill handle (file name included). Nothing to write:
+  /* Pool, once: write under DIR/file, fill handle (file name included). Nothing to write:
    * handle->length 0. */
   int (*snapshot_write)(sc_keyed_snapshot_t *snap, sc_storage_t *s, const char *dir,
                         const char *file, sc_handle_t *handle, sc_error_t *err);
@@ -103,8 +103,8 @@ struct sc_keyed {
 
 /* Window on a heap store of `uid` (copied). Each task of an operator gets one over its own
  * range; on heap the store is no more than the windows together. Usage counts what is held:
- * values and map entries of the tables, and entries and tombstones of the overlay while there is
- * one. */
+ * values and map entries, those kept for a snapshot, and entries and tombstones of the overlay of
+ * maps while there is one. */
 sc_keyed_t *sc_heap_create(const char *uid, sc_key_range_t range);
 
 /* Inline faces of the operations. */

@@ -1,24 +1,39 @@
 /*
  * heap: the inside of the heap backend, for its two rooms: heap_backend.c (states, reads, writes,
- * iterators) and heap_snapshot.c (cuts, folding, loading). A window is layered, newest first:
+ * iterators) and heap_snapshot.c (cuts, folding, loading).
+ *
+ * The base (groups.h) holds values and maps. A cut (checkpoint) is taken of both by one count:
+ *
+ * Values are always in the base. A freeze ends an epoch; the cut is the cells that were born up to
+ * it. A cell that some cut has still to read is kept aside when it is replaced or removed (cells.h)
+ * on the list of the newest cut, and given back when no cut is left that saw it. DESIGN section 5
+ * has them go to an overlay, to be folded back: with a million counters that cost two inserts and
+ * two removals for each key touched while the snapshot was written, half of a task's time; this
+ * costs the copy of a cell, nothing for groups that the pool is done with, and no fold.
+ *
+ * Maps are layered, newest first, and a cut is "the base and all deltas up to `newest`"; where
+ * newest is NULL, the base:
  *
  *   deltas[n - 1]   active: takes the writes
  *   ...             frozen: each the end of one cut (or of one that was aborted)
  *   deltas[0]       the oldest; it is folded into the base next
  *   groups          the base
  *
- * A cut (checkpoint) is "the base and all deltas up to `newest`"; where newest is NULL, the base.
- *
- * (I1) While a cut is the base, the base is locked: nothing writes to it, the pool may read it.
+ * (I1) While a cut is the base, the base's maps are locked: nothing writes to them, the pool may
+ *      read them.
  * (I2) A locked base has a delta above it: freezing makes one.
  * (I3) At most one cut is the base, and it is the oldest: each freeze ends a delta of its own, and
  *      a delta leaves only while the base is not locked.
  * (I4) Where the active delta is the only one and the base is not locked, it takes no new entries:
  *      a write brings its key home, out of the delta, and goes to the base.
  * (I5) A live iterator's layers do not change: what would change them first lets it copy the rest.
+ * (I6) A cell born in epoch b that left in epoch d is seen by the cuts from b to d - 1. It is on
+ *      the list of the newest of them that is left, or, where none is, in `garbage`; and no cut is
+ *      written while there is garbage, which newer cuts would see.
  *
  * What the pool touches while it writes snapshot n: the snapshot's own struct, the window's uid and
- * range, names of states (never changed once declared), and the base.
+ * range, names of states (never changed once declared), the base's maps, and its cells up to the
+ * cut's epoch.
  *
  * Threads and ownership: as backend.h says of windows.
  */
@@ -40,6 +55,9 @@ struct sc_keyed_snapshot {
   sc_keyed_snapshot_t *next;     /* the next newer cut, or NULL */
   sc_heap_t *heap;               /* the window */
   uint64_t id;                   /* checkpoint */
+  uint64_t epoch;                /* that it ended: its cells were born up to here */
+  sc_cell_list_t kept;           /* cells that left since, and before the next newer cut */
+  atomic_uint_least32_t written; /* groups of the range that the pool is done with */
   sc_delta_t *newest;            /* last delta of the cut; NULL: the cut is the base */
   bool writing;                  /* handed out by ready, not yet done */
   uint32_t n_states;             /* that existed at the freeze */
@@ -71,10 +89,14 @@ struct sc_heap {
   uint32_t n_deltas;            /* of them; 0: writes go to the base */
   uint32_t cap_deltas;          /* room for them */
   sc_keyed_snapshot_t *cuts;    /* oldest first */
+  sc_keyed_snapshot_t *last_cut; /* the newest of them, or NULL */
+  uint64_t epoch;               /* in which cells are born now; from 1 */
+  sc_cell_list_t garbage;       /* cells that left and that no cut sees */
   sc_map_iterator_t *iterators; /* live ones */
   struct {
     uint32_t hash;              /* of an address that is expected */
     uint16_t group;             /* its key group */
+    bool is_map;                /* its state's sort */
   } expected[SC_HEAP_EXPECTED]; /* a ring */
   uint32_t n_expected;          /* since the beginning; its low bits are the place in the ring */
 };

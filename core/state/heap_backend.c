@@ -81,11 +81,23 @@ static int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t lo
 
 /* --- values --- */
 
-/* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
-static sc_delta_t *delta_for_write(const sc_heap_t *h) {
-  if (SC_PLANTED(OVERLAY_LEAKS) && h->n_deltas <= 1)
-    return NULL;
-  return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
+/* What a change of a value of this group has to heed (I6). */
+static sc_cells_guard_t guard_of(const sc_heap_t *h, uint16_t group) {
+  sc_cells_guard_t guard = {.epoch = h->epoch};
+  const sc_keyed_snapshot_t *oldest = h->cuts;
+  if (!oldest || SC_PLANTED(OVERLAY_LEAKS))
+    return guard;
+  bool written = false;
+  if (oldest->writing) {
+    /* Acquire: what the pool read of the group lies before what is written to it now. */
+    uint32_t n = atomic_load_explicit(&h->cuts->written, memory_order_acquire);
+    written = (uint32_t)(group - h->keyed.range.first) < n;
+    guard.walked = !written;
+  }
+  if (!written || oldest != h->last_cut)
+    guard.keep = h->last_cut->epoch;
+  guard.kept = &h->last_cut->kept;
+  return guard;
 }
 
 /* The next step for the address that was expected `ago` calls before this one. */
@@ -93,9 +105,13 @@ static void fetch(const sc_heap_t *h, uint32_t ago, sc_fetch_t what) {
   uint32_t place = (h->n_expected - ago) % SC_HEAP_EXPECTED;
   if (h->n_expected < ago)
     return;
+  if (!h->expected[place].is_map) {
+    sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
+    return;
+  }
   if (h->n_deltas)
     sc_delta_fetch(sc__heap_active(h), h->expected[place].hash, what);
-  sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
+  sc_groups_fetch_map(h->groups, h->expected[place].group, h->expected[place].hash, what);
 }
 
 /* Of a key's states only the first that users can declare is expected: with more each record would
@@ -113,6 +129,7 @@ static void heap_expect(sc_keyed_t *k, uint16_t group, sc_bytes_t key) {
   uint32_t place = h->n_expected % SC_HEAP_EXPECTED;
   h->expected[place].hash = sc_table_hash(&at);
   h->expected[place].group = group;
+  h->expected[place].is_map = sc__heap_is_map(h->states[state].kind);
   fetch(h, 0, SC_FETCH_BUCKET);
   fetch(h, 5, SC_FETCH_FIRST);
   fetch(h, 10, SC_FETCH_SECOND);
@@ -124,13 +141,7 @@ static int heap_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc
   int rc = check(h, at, false, 0, err);
   if (rc < 0)
     return rc;
-  uint32_t hash = sc_table_hash(at);
-  for (uint32_t i = h->n_deltas; i-- > 0;) {
-    sc_delta_answer_t answer = sc_delta_get(h->deltas[i], at, hash, value);
-    if (answer != SC_DELTA_UNKNOWN)
-      return answer == SC_DELTA_PRESENT;
-  }
-  return sc_groups_get(h->groups, at, hash, value);
+  return sc_groups_get(h->groups, at, sc_table_hash(at), value);
 }
 
 static int heap_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_error_t *err) {
@@ -138,15 +149,8 @@ static int heap_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_
   int rc = check(h, at, false, value.len, err);
   if (rc < 0)
     return rc;
-  uint32_t hash = sc_table_hash(at);
-  sc_delta_t *d = delta_for_write(h);
-  if (d) {
-    sc_delta_put(d, at, hash, value);
-    return 0;
-  }
-  sc_groups_put(h->groups, at, hash, value);
-  if (sc__heap_active(h)) /* after the put: the value given may be what the delta held */
-    sc_delta_forget(sc__heap_active(h), at, hash);
+  sc_cells_guard_t guard = guard_of(h, at->group);
+  sc_groups_put(h->groups, at, sc_table_hash(at), value, &guard);
   return 0;
 }
 
@@ -235,6 +239,11 @@ static void heap_map_done(sc_map_iterator_t *it) {
 }
 
 /* --- maps --- */
+
+/* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
+static sc_delta_t *delta_for_write(const sc_heap_t *h) {
+  return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
+}
 
 static int heap_map_first(sc_keyed_t *k, const sc_address_t *at, const sc_bytes_t *from,
                           sc_bytes_t *map_key, sc_bytes_t *value) {
@@ -327,18 +336,20 @@ static int heap_clear(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err) {
   if (rc < 0)
     return rc;
   uint32_t hash = sc_table_hash(at);
-  if (map)
-    before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
-  if (d && map) {
-    sc_delta_map_clear(d, at, hash);
-  } else if (d) {
-    sc_delta_remove(d, at, hash);
-  } else {
-    if (sc__heap_active(h))
-      sc_delta_forget(sc__heap_active(h), at, hash);
-    sc_groups_remove(h->groups, at, hash);
+  if (!map) {
+    sc_cells_guard_t guard = guard_of(h, at->group);
+    sc_groups_remove(h->groups, at, hash, &guard);
+    return 0;
   }
+  before_map_write(h, at->state, hash);
+  sc_delta_t *d = delta_for_write(h);
+  if (d) {
+    sc_delta_map_clear(d, at, hash);
+    return 0;
+  }
+  if (sc__heap_active(h))
+    sc_delta_forget(sc__heap_active(h), at, hash);
+  sc_groups_map_clear(h->groups, at, hash);
   return 0;
 }
 
@@ -404,5 +415,6 @@ sc_keyed_t *sc_heap_create(const char *uid, sc_key_range_t range) {
   h->keyed.range = range;
   h->uid = sc_strdup(uid);
   h->groups = sc_groups_create(range);
+  h->epoch = 1;
   return &h->keyed;
 }

@@ -34,12 +34,15 @@ sc_keyed_snapshot_t *sc__heap_freeze(sc_keyed_t *k, uint64_t checkpoint) {
   sc_keyed_snapshot_t *cut = sc_calloc(1, sizeof *cut);
   cut->heap = h;
   cut->id = checkpoint;
+  cut->epoch = h->epoch++;
   cut->newest = sc__heap_active(h);
   cut->n_states = h->n_states;
-  sc_keyed_snapshot_t **end = &h->cuts; /* as many as checkpoints are pending: a few */
-  while (*end)
-    end = &(*end)->next;
-  *end = cut;
+  atomic_init(&cut->written, 0);
+  if (h->last_cut)
+    h->last_cut->next = cut;
+  else
+    h->cuts = cut;
+  h->last_cut = cut;
   push_delta(h);
   return cut;
 }
@@ -64,7 +67,7 @@ static void list_states(sc_keyed_snapshot_t *cut) {
 sc_keyed_snapshot_t *sc__heap_ready(sc_keyed_t *k) {
   sc_heap_t *h = sc__heap_of(k);
   settle(h);
-  if (!sc__heap_base_locked(h) || h->cuts->writing)
+  if (!sc__heap_base_locked(h) || h->cuts->writing || h->garbage.first)
     return NULL;
   h->cuts->writing = true;
   list_states(h->cuts);
@@ -75,6 +78,7 @@ int sc__heap_snapshot_write(sc_keyed_snapshot_t *snap, sc_storage_t *s, const ch
                                const char *file, sc_handle_t *handle, sc_error_t *err) {
   const sc_heap_t *h = snap->heap;
   sc_assert(snap->writing && !snap->newest);
+  sc_assert(atomic_load_explicit(&snap->written, memory_order_relaxed) == 0);
   char *path = sc_path_join(dir, file);
   sc_keyed_writer_t *w;
   int rc = sc_keyed_writer_create(s, path, h->uid, h->keyed.range, snap->states, snap->n_states,
@@ -82,7 +86,7 @@ int sc__heap_snapshot_write(sc_keyed_snapshot_t *snap, sc_storage_t *s, const ch
   free(path);
   if (rc < 0)
     return rc;
-  rc = sc_groups_write(h->groups, snap->ranks, w, err);
+  rc = sc_groups_write(h->groups, snap->ranks, snap->epoch, &snap->written, w, err);
   if (rc < 0) {
     sc_keyed_writer_abandon(w);
     return rc;
@@ -103,10 +107,15 @@ void sc__heap_free_cut(sc_keyed_snapshot_t *cut) {
 
 /* Take a cut out of the order. What it held back may go on. */
 static void drop_cut(sc_heap_t *h, sc_keyed_snapshot_t *cut) {
-  sc_keyed_snapshot_t **at = &h->cuts;
-  while (*at != cut)
-    at = &(*at)->next;
+  sc_keyed_snapshot_t **at = &h->cuts, *older = NULL;
+  while (*at != cut) {
+    older = *at;
+    at = &older->next;
+  }
   *at = cut->next;
+  if (h->last_cut == cut)
+    h->last_cut = older;
+  sc_cell_list_join(older ? &older->kept : &h->garbage, &cut->kept); /* (I6) */
   sc__heap_free_cut(cut);
   settle(h);
 }
@@ -129,6 +138,7 @@ uint64_t sc__heap_snapshot_id(const sc_keyed_snapshot_t *snap) { return snap->id
 
 bool sc__heap_step(sc_keyed_t *k, int budget) {
   sc_heap_t *h = sc__heap_of(k);
+  budget = sc_cell_list_give(&h->garbage, budget);
   budget = sc_groups_sweep(h->groups, budget);
   if (budget > 0 && h->n_deltas > 0 && !sc__heap_base_locked(h))
     for (sc_map_iterator_t *it = h->iterators; it; it = it->next)
@@ -139,7 +149,8 @@ bool sc__heap_step(sc_keyed_t *k, int budget) {
     budget = sc_delta_fold(h->deltas[0], budget, &sink);
     settle(h);
   }
-  return (h->n_deltas > 0 && !sc__heap_base_locked(h)) || !sc_groups_swept(h->groups);
+  return h->garbage.first || (h->n_deltas > 0 && !sc__heap_base_locked(h)) ||
+         !sc_groups_swept(h->groups);
 }
 
 /* --- loading --- */
@@ -176,7 +187,8 @@ static int load_row(sc_heap_t *h, const sc_keyed_row_t *row, int state, const ch
   if (row->has_map_key)
     sc_groups_map_put(h->groups, &at, hash, row->map_key, row->value);
   else
-    sc_groups_put(h->groups, &at, hash, row->value);
+    sc_groups_put(h->groups, &at, hash, row->value,
+                  &(sc_cells_guard_t){.epoch = h->epoch});
   return 0;
 }
 

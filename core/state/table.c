@@ -39,8 +39,9 @@ static void free_buckets(sc_table_entry_t **buckets, size_t n) {
 void sc_table_destroy(sc_table_t *t) {
   if (!t)
     return;
-  free_buckets(t->buckets, t->mask + 1);
-  free_buckets(t->old, t->old_mask + 1);
+  /* A delta that was folded is empty, but may have been large: its owner has no time to look. */
+  free_buckets(t->buckets, t->count ? t->mask + 1 : 0);
+  free_buckets(t->old, t->count ? t->old_mask + 1 : 0);
   free(t);
 }
 

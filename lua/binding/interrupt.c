@@ -19,7 +19,8 @@ static void hook(lua_State *L, lua_Debug *ar) {
   lua_sethook(L, NULL, 0, 0);
 }
 
-static void on_signal(int number) {
+/* Not watched by ThreadSanitizer, whose own code it may have interrupted. */
+__attribute__((no_sanitize_thread)) static void on_signal(int number) {
   if (!current)
     return;
   current->asked = 1;

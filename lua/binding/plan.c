@@ -269,6 +269,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   o->id = field_str(L, "id");
   o->name = field_str(L, "name");
   o->dir = field_str(L, "dir");
+  o->unsynced = field_bool(L, "unsynced");
   o->checkpoint = (sc_coordinator_config_t){
       .interval_ms = field_int(L, "interval", 0), .timeout_ms = field_int(L, "timeout", 600000),
       .min_pause_ms = field_int(L, "min_pause", 0),

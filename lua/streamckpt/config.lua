@@ -123,6 +123,7 @@ local PARALLELISM = config.integer(1, 32768)
 local CHECKPOINT = {
   interval = { check = config.duration, default = 0 },
   dir = { check = config.text },
+  sync = { check = config.boolean, default = true },
   mode = { check = config.one_of("exactly_once", "at_least_once"), default = "exactly_once" },
   timeout = { check = longer_than_zero, default = 600000 },
   min_pause = { check = config.duration, default = 0 },

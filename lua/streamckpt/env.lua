@@ -60,7 +60,8 @@ end
 --     next), failure_pause (0: from a failed one), max_concurrent (1), tolerable_failures
 --     ("unlimited"), retain (1), externalized ("retain_on_cancellation"), after_tasks_finish (true;
 --     false: none while only some tasks have ended, then only the final one),
---     max_subtasks_per_channel_state_file (5) },
+--     max_subtasks_per_channel_state_file (5),
+--     sync (true; false: a checkpoint outlives the process, but perhaps not a loss of power) },
 --   state { backend ("heap"), sync (false: snapshots are written while records flow) },
 --   restart { strategy: "none" (without checkpoints), "fixed_delay" { attempts (1), delay ("1s") },
 --     "failure_rate" { max_failures (1), interval ("1min"), delay ("1s") }, "exponential_delay" (with
@@ -201,7 +202,7 @@ local function job_plan(self, start, built)
   local checkpoint, network, log = options.checkpoint, options.network, options.log
   return {
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
-    slots = built.slots, dir = checkpoint.dir, interval = checkpoint.interval,
+    slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
     failure_pause = checkpoint.failure_pause,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,

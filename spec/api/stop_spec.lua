@@ -143,8 +143,9 @@ describe("job:stop()", function()
     counted(job, 30)
     assert(os.rename(folder .. "/away", folder .. "/ckpt/spec"))
     assert(job:checkpoint())
-    assert.same(expected(30), lines(folder))
+    p.wait_for(job, function() return #lines(folder) == 30 end) -- it is committed behind the call
     assert(job:stop())
+    assert.same(expected(30), lines(folder))
     assert.equal("finished", assert(p.wait(job)).state)
   end)
 

@@ -1,27 +1,15 @@
--- Native keyed count through one hash exchange (count_work.h), beside a plain C loop with one table and,
--- where it is there, the programs of FLOOR (a folder with `run count|channel`), on the same events.
+-- Native keyed count through one hash exchange (count_work.h), and with its counter in Lua, beside a plain
+-- C loop with one table and, where PEERS/floor is there, its two programs, on the same events.
 --   lua5.4 spec/bench/count.lua [events] [keys] [rounds]
 -- Also the hop of a record over a channel, and what a key costs in memory.
 local support = require "bench.support"
 
 local EVENTS, KEYS = tonumber(arg[1]) or 3000000, tonumber(arg[2]) or 1000000
 local ROUNDS = tonumber(arg[3]) or 3
-local FLOOR = os.getenv("FLOOR") or "../shared/peers/floor"
 local count = support.programs .. "/count"
 
-local function floor(kind, options)
-  local run = io.open(FLOOR .. "/run")
-  if not run then return nil end
-  run:close()
-  return ("%s/run %s %s"):format(FLOOR, kind, options)
-end
-
-local function same(a, b)
-  for _, name in ipairs { "n", "total", "check" } do
-    local pattern = '"' .. name .. '":"?(%d+)'
-    assert(a:match(pattern) == b:match(pattern), name .. " differs:\n" .. a .. b)
-  end
-end
+local floor_missing = select(2, support.peer("floor", "count", ""))
+if floor_missing then print("floor is not measured: " .. floor_missing) end
 
 for _, skew in ipairs { "uniform", "zipf" } do
   local options = ("events=%d keys=%d skew=%s"):format(EVENTS, KEYS, skew)
@@ -29,15 +17,17 @@ for _, skew in ipairs { "uniform", "zipf" } do
     ("%s engine=plain %s"):format(count, options),
     ("%s parallelism=1 slots=1 %s"):format(count, options),
     ("%s parallelism=2 slots=2 %s"):format(count, options),
-    floor("count", options), floor("channel", options),
+    support.lua("count_lua", options),
+    not floor_missing and support.peer("floor", "count", options) or nil,
+    not floor_missing and support.peer("floor", "channel", options) or nil,
   }
   local results = { support.least(ROUNDS, commands, "cpu_s") }
   local names = { "plain C loop", "count, parallelism 1, one slot", "count, parallelism 2, two slots",
-                  "floor: count", "floor: channel" }
+                  "count in Lua, parallelism 1", "floor: count", "floor: channel" }
   local plain = support.field(results[1], "cpu_s")
   print(("--- count, %s, %d events, %d keys (CPU time an event)"):format(skew, EVENTS, KEYS))
   for i, result in ipairs(results) do
-    same(results[1], result)
+    support.same_counts(results[1], result)
     local cpu = support.field(result, "cpu_s")
     support.line(names[i], cpu / EVENTS * 1e9, cpu / plain, "plain loop",
       (i == 2 or i == 3) and "100 ns, 3 x" or nil)

@@ -194,22 +194,9 @@ typedef struct counter {
   sc_operator_t op;
   sc_count_work_t *work;
   int state;
-  bool has_item;
-  sc_buf_t value, out;
+  uint8_t out[1 + 3 * SC_INT_BYTES_MAX]; /* the item */
+  size_t out_len;
 } counter_t;
-
-static bool next_int(sc_cursor_t *c, uint64_t *v) {
-  sc_token_t t;
-  if (sc_cursor_next(c, &t) != 1 || t.type != SC_INT)
-    return false;
-  *v = (uint64_t)t.i;
-  return true;
-}
-
-static bool open_array(sc_cursor_t *c) {
-  sc_token_t t;
-  return sc_cursor_next(c, &t) == 1 && t.type == SC_ARRAY;
-}
 
 static int counter_open(sc_operator_t *op, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
@@ -221,42 +208,36 @@ static int counter_open(sc_operator_t *op, sc_error_t *err) {
 static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
   const sc_op_context_t *context = op->context;
-  uint64_t key, amount, count = 0, sum = 0;
-  sc_cursor_t c = sc_cursor(item->bytes), key_cursor = sc_cursor(context->key);
-  if (!open_array(&c) || !next_int(&c, &amount) || !next_int(&key_cursor, &key))
+  int64_t amount, count = 0, sum = 0;
+  sc_cursor_t c = sc_cursor(item->bytes);
+  if (sc_cursor_array(&c) != 2 || !sc_cursor_int(&c, &amount) ||
+      context->key.len > SC_INT_BYTES_MAX)
     return sc_fail(err, SC_ECORRUPT, "an event is damaged");
   sc_address_t at = {.state = k->state, .group = context->key_group, .key = context->key};
   sc_bytes_t held;
   int rc = sc_keyed_get(context->keyed, &at, &held, err);
   if (rc > 0) {
     sc_cursor_t h = sc_cursor(held);
-    if (!open_array(&h) || !next_int(&h, &count) || !next_int(&h, &sum))
+    if (sc_cursor_array(&h) != 2 || !sc_cursor_int(&h, &count) || !sc_cursor_int(&h, &sum))
       return sc_fail(err, SC_ECORRUPT, "a counter is damaged");
   }
   count++;
   sum += amount;
-  sc_buf_clear(&k->value);
-  sc_pack_array(&k->value, 2);
-  sc_pack_int(&k->value, (int64_t)count);
-  sc_pack_int(&k->value, (int64_t)sum);
+  uint8_t value[1 + 2 * SC_INT_BYTES_MAX] = {0x92}; /* an array of two */
+  uint8_t *end = sc_put_int(sc_put_int(value + 1, count), sum);
   if (rc >= 0)
-    rc = sc_keyed_put(context->keyed, &at, sc_buf_bytes(&k->value), err);
-  sc_buf_clear(&k->out);
-  sc_pack_array(&k->out, 3);
-  sc_buf_put_bytes(&k->out, context->key);
-  sc_pack_int(&k->out, (int64_t)count);
-  sc_pack_int(&k->out, (int64_t)amount);
-  k->has_item = true;
+    rc = sc_keyed_put(context->keyed, &at, sc_bytes(value, (size_t)(end - value)), err);
+  k->out[0] = 0x93;
+  memcpy(k->out + 1, context->key.data, context->key.len);
+  end = sc_put_int(sc_put_int(k->out + 1 + context->key.len, count), amount);
+  k->out_len = (size_t)(end - k->out);
   return rc < 0 ? rc : 0;
 }
 
 static int counter_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
-  if (!k->has_item)
-    return SC_DONE;
-  k->has_item = false;
-  *out = (sc_item_t){.bytes = sc_buf_bytes(&k->out)};
-  return SC_EMIT;
+  *out = (sc_item_t){.bytes = sc_bytes(k->out, k->out_len)};
+  return SC_LAST;
 }
 
 static void counter_destroy(sc_operator_t *op) {
@@ -267,8 +248,6 @@ static void counter_destroy(sc_operator_t *op) {
   k->work->usage_entries += entries;
   k->work->usage_bytes += bytes;
   pthread_mutex_unlock(&k->work->lock);
-  sc_buf_free(&k->value);
-  sc_buf_free(&k->out);
   free(k);
 }
 
@@ -293,16 +272,22 @@ typedef struct sink {
   sc_operator_t op;
   sc_count_work_t *work;
   sc_count_sums_t sums;
+  sc_buf_t encoded;     /* of a value that came as a Lua table */
 } sink_t;
 
 static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   sink_t *s = (sink_t *)op;
-  uint64_t key, count, amount;
-  sc_cursor_t c = sc_cursor(item->bytes);
-  if (!open_array(&c) || !next_int(&c, &key) || !next_int(&c, &count) || !next_int(&c, &amount))
+  int64_t key, count, amount;
+  sc_buf_clear(&s->encoded);
+  int rc = item->opaque_ops ? item->opaque_ops->encode(item->opaque, &s->encoded, err) : 0;
+  if (rc < 0)
+    return rc;
+  sc_cursor_t c = sc_cursor(item->opaque_ops ? sc_buf_bytes(&s->encoded) : item->bytes);
+  if (sc_cursor_array(&c) != 3 || !sc_cursor_int(&c, &key) || !sc_cursor_int(&c, &count) ||
+      !sc_cursor_int(&c, &amount))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");
-  add(&s->sums, key, count, amount);
-  return 0;
+  add(&s->sums, (uint64_t)key, (uint64_t)count, (uint64_t)amount);
+  return SC_TAKEN;
 }
 
 static int sink_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) { return SC_DONE; }
@@ -314,6 +299,7 @@ static void sink_destroy(sc_operator_t *op) {
   s->work->sums.total += s->sums.total;
   s->work->sums.check += s->sums.check;
   pthread_mutex_unlock(&s->work->lock);
+  sc_buf_free(&s->encoded);
   free(s);
 }
 

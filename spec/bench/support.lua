@@ -55,6 +55,52 @@ function support.output(command)
   return text
 end
 
+-- Run a shell command: what it printed, or nil and why not. What it says to standard error is kept
+-- back unless it fails.
+function support.try(command)
+  local path = os.tmpname()
+  local pipe = assert(io.popen(("(%s) 2>%s"):format(command, path)))
+  local text = pipe:read("a")
+  local ok = pipe:close()
+  local file <close> = assert(io.open(path))
+  local said = file:read("a")
+  os.remove(path)
+  if ok then return text end
+  return nil, ("it failed: %s"):format(said:match("[^\n]+") or "without a word")
+end
+
+-- The command that runs a script of this folder in a process of its own, with the benchmarks' module.
+function support.lua(script, options)
+  return ("LUA_CPATH_5_4='%s/?.so;%s' lua5.4 spec/bench/%s.lua %s"):format(support.programs,
+    os.getenv("LUA_CPATH_5_4") or ";", script, options)
+end
+
+-- The command that runs a work on another engine, or nil and why it cannot be run here. PEERS is the
+-- folder of the engines, ENGINE/run WORK OPTIONS.
+function support.peer(engine, work, options)
+  local folder = os.getenv("PEERS") or ""
+  if folder == "" then return nil, "PEERS does not name the folder of the peers" end
+  local run = io.open(("%s/%s/run"):format(folder, engine))
+  if not run then return nil, ("there is no %s/%s/run"):format(folder, engine) end
+  run:close()
+  if engine ~= "floor" then
+    for _, tool in ipairs { "java", "mvn" } do
+      if not os.execute(("command -v %s >/dev/null"):format(tool)) then
+        return nil, ("%s is not installed"):format(tool)
+      end
+    end
+  end
+  return ("'%s/%s/run' %s %s"):format(folder, engine, work, options)
+end
+
+-- Two runs of work count have counted the same.
+function support.same_counts(a, b)
+  for _, name in ipairs { "n", "total", "check" } do
+    local pattern = '"' .. name .. '":"?(%d+)'
+    assert(a:match(pattern) and a:match(pattern) == b:match(pattern), name .. " differs:\n" .. a .. b)
+  end
+end
+
 -- A number of one line of JSON by its name.
 function support.field(json, name)
   return tonumber(json:match('"' .. name .. '":"?([-%d.e+]+)'))

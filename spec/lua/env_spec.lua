@@ -58,15 +58,16 @@ describe("an environment", function()
 
   it("fills in the plan", function()
     local env = sc.env {
-      name = "j", parallelism = 2, checkpoint = { interval = "2s", dir = "/ck", retain = 3, min_pause = 5 },
+      name = "j", parallelism = 2, checkpoint = { interval = "2s", dir = "/ck", retain = 3, min_pause = 5,
+                                                     sync = false },
       state = { sync = true }, log = { level = "debug" },
     }
     env:from_values({ 1 }):map(keep)
     env:start { from = "latest", fallback = "older" }
     local j = fake.plans[1].job
-    assert.same({ 2, 2, "/ck", 2000, 600000, 5, 1, -1, 3, "retain_on_cancellation", true },
+    assert.same({ 2, 2, "/ck", 2000, 600000, 5, 1, -1, 3, "retain_on_cancellation", true, true },
       { j.parallelism, j.slots, j.dir, j.interval, j.timeout, j.min_pause, j.max_concurrent,
-        j.tolerable_failures, j.retain, j.externalized, j.sync })
+        j.tolerable_failures, j.retain, j.externalized, j.sync, j.unsynced })
     assert.same({ level = "debug" }, j.log)
     assert.same({ "latest", false, "older" }, { j.from, j.allow_non_restored_state, j.fallback })
     assert.equals("exponential_delay", j.restart.strategy)

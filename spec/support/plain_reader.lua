@@ -101,6 +101,73 @@ function reader.rows(dir, op)
   return out
 end
 
+local RECORD, WATERMARK = 0, 1
+
+local function read_record(bytes, at, last)
+  local n, kind, flags
+  n, kind, flags, at = string.unpack("<I4BB", bytes, at)
+  local stop = at + n - 2
+  assert(stop <= last, "a record spans blocks")
+  local record = { kind = kind }
+  if flags & 1 == 1 then record.timestamp, at = string.unpack("<i8", bytes, at) end
+  if flags & 2 == 2 then record.group, record.key, at = string.unpack("<I2s4", bytes, at) end
+  if kind ~= WATERMARK then record.value = msgpack.decode(bytes:sub(at, stop - 1)) end
+  record.key = record.key and msgpack.decode(record.key)
+  return record, stop
+end
+
+local function read_blocks(bytes, h, out)
+  local at, last, skip = h.offset + 1, h.offset + h.bytes, h.skip
+  while at <= last do
+    local n = string.unpack("<I4", bytes, at)
+    assert(xxh64(bytes:sub(at + 12, at + 11 + n)) == string.unpack("<i8", bytes, at + 4), "a block's checksum")
+    local from = at + 12 + skip
+    at, skip = at + 12 + n, 0
+    while from < at do
+      local record
+      record, from = read_record(bytes, from, at)
+      local tagged = record.kind == RECORD and h.first
+      if not tagged or record.group >= h.first and record.group <= h.last then out[#out + 1] = record end
+    end
+  end
+  assert(at == last + 1, "the handle does not end with a block")
+end
+
+--- Channels with in-flight data: {edge, sender, receiver, origin, generation, first, watermark, idle,
+--- records}, the oldest generation first, the records as a restore reads them.
+function reader.in_flight(dir, body)
+  local channels, handles = {}, {}
+  for _, op in ipairs(body.operators) do
+    for _, task in ipairs(op.subtasks) do
+      for _, h in ipairs(task.handles or {}) do
+        if h.kind == 3 then handles[#handles + 1] = h end
+      end
+    end
+  end
+  table.sort(handles, function(a, b) return a.side < b.side end)
+  local by_name = {}
+  for _, h in ipairs(handles) do
+    local name = table.concat({ h.edge, h.sender, h.receiver, h.origin, h.generation, h.first or "" }, " ")
+    local c = by_name[name]
+    if not c then
+      c = { edge = body.edges[h.edge + 1], sender = h.sender, receiver = h.receiver, origin = h.origin,
+            generation = h.generation, first = h.first, watermark = h.watermark, idle = h.idle or false,
+            records = {} }
+      by_name[name] = c
+      channels[#channels + 1] = c
+    end
+    if h.file then
+      local path = dir .. "/" .. (h.directory and "../" .. h.directory .. "/" or "") .. h.file
+      local bytes = read_file(path)
+      assert(#bytes == h.length and xxh64(bytes) == h.checksum, path .. ": altered")
+      read_head(bytes, "SCKPFLOW", path)
+      read_blocks(bytes, h, c.records)
+    end
+  end
+  table.sort(channels, function(a, b) return a.generation < b.generation end)
+  return channels
+end
+
 --- A list state of an operator, the items of all tasks in their order.
 function reader.list(op, name)
   local out = {}

@@ -34,7 +34,9 @@ WEAK void probe_base(lua_State *L);
 WEAK void probe_data(lua_State *L);
 WEAK void probe_snapshot(lua_State *L);
 WEAK void probe_exchange(lua_State *L);
+WEAK void probe_inflight(lua_State *L);
 WEAK void probe_state(lua_State *L);
+WEAK void probe_cells(lua_State *L);
 WEAK void probe_checkpoint(lua_State *L);
 WEAK void probe_operator(lua_State *L);
 WEAK void probe_codec(lua_State *L);
@@ -49,7 +51,7 @@ int luaopen_streamckpt_probe(lua_State *L) {
   void (*const parts[])(lua_State *) = {
       probe_base,     probe_data,  probe_snapshot, probe_exchange, probe_state, probe_checkpoint,
       probe_operator, probe_codec, probe_binding,  probe_graph,    probe_chain, probe_world,
-      probe_job};
+      probe_job,      probe_inflight, probe_cells};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (parts[i])

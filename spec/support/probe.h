@@ -14,7 +14,9 @@ void probe_base(lua_State *L);
 void probe_data(lua_State *L);
 void probe_snapshot(lua_State *L);
 void probe_exchange(lua_State *L);
+void probe_inflight(lua_State *L); /* snapshot, exchange, runtime: what was in flight */
 void probe_state(lua_State *L);
+void probe_cells(lua_State *L);    /* core/state's cells, and windows under two threads */
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);
 void probe_graph(lua_State *L);

@@ -62,7 +62,12 @@ static int op_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_
   }
   if (c->has_key)
     push_bytes_field(caller, "key", c->key);
-  return call(s, 2, 0, err);
+  int rc = call(s, 2, 1, err);
+  if (rc < 0)
+    return rc;
+  bool taken = lua_isstring(caller, -1) && strcmp(lua_tostring(caller, -1), "taken") == 0;
+  lua_pop(caller, 1);
+  return taken ? SC_TAKEN : 0;
 }
 
 static int op_begin_timer(sc_operator_t *op, const sc_timer_t *timer, sc_error_t *err) {
@@ -134,7 +139,7 @@ static void read_item(scripted_t *s, sc_item_t *out) {
 }
 
 static int answer(scripted_t *s, const char *function, sc_item_t *out, sc_error_t *err) {
-  static const char *const names[] = {"done", "emit", "blocked", "idle", "ended"};
+  static const char *const names[] = {"done", "emit", "blocked", "idle", "ended", "last"};
   if (!push_function(s, function))
     return SC_DONE;
   int rc = call(s, 0, 2, err);
@@ -142,8 +147,8 @@ static int answer(scripted_t *s, const char *function, sc_item_t *out, sc_error_
     return rc;
   const char *word = lua_tostring(caller, -2);
   for (rc = SC_DONE; word && strcmp(word, names[rc]) != 0; rc++)
-    sc_assert(rc < SC_ENDED);
-  if (rc == SC_EMIT)
+    sc_assert(rc < SC_LAST);
+  if (rc == SC_EMIT || rc == SC_LAST)
     read_item(s, out);
   else
     lua_pop(caller, 1);

@@ -77,6 +77,30 @@ static int value_tokens(lua_State *L) {
   return rc < 0 ? probe_fail(L, rc, &err) : 1;
 }
 
+/* value_int(bytes) -> integer, or nil; and how many bytes are left */
+static int value_int(lua_State *L) {
+  sc_bytes_t b = tight(L, 1);
+  sc_cursor_t c = sc_cursor(b);
+  int64_t v;
+  if (sc_cursor_int(&c, &v))
+    lua_pushinteger(L, v);
+  else
+    lua_pushnil(L);
+  lua_pushinteger(L, c.end - c.at);
+  release(b);
+  return 2;
+}
+
+/* value_array(bytes) -> elements, or -1; and how many bytes are left */
+static int value_array(lua_State *L) {
+  sc_bytes_t b = tight(L, 1);
+  sc_cursor_t c = sc_cursor(b);
+  lua_pushinteger(L, sc_cursor_array(&c));
+  lua_pushinteger(L, c.end - c.at);
+  release(b);
+  return 2;
+}
+
 static void oracle_append(lua_State *L, const msgpack_object *o) {
   switch (o->type) {
     case MSGPACK_OBJECT_NIL: lua_pushliteral(L, "n"); break;
@@ -347,7 +371,7 @@ static int record_write(lua_State *L) {
     r.value = probe_bytes(L, 6);
   size_t n = sc_record_size(&r);
   uint8_t *at = sc_malloc(n);
-  sc_record_write(at, &r);
+  sc_record_write(at, &r, n);
   lua_pushlstring(L, (char *)at, n);
   free(at);
   return 1;
@@ -390,6 +414,8 @@ void probe_data(lua_State *L) {
       {"value_tokens", value_tokens},
       {"value_check", value_check},
       {"value_split", value_split},
+      {"value_int", value_int},
+      {"value_array", value_array},
       {"value_field", value_field},
       {"value_field_int", value_field_int},
       {"value_field_float", value_field_float},

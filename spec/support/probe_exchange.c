@@ -499,12 +499,13 @@ static int input_next(lua_State *L) {
 
 /* Key group of a record that is to come, or nil. */
 static int input_ahead(lua_State *L) {
-  uint16_t group;
-  sc_bytes_t key;
-  if (!sc_input_ahead(object(L, 1), &group, &key))
+  sc_record_t *r = sc_input_ahead(object(L, 1));
+  if (!r)
     return 0;
-  sc_assert(sc_bytes_equal(key, sc_bytes_str("k"))); /* as output_emit writes it */
-  lua_pushinteger(L, group);
+  sc_assert(sc_bytes_equal(r->key, sc_bytes_str("k"))); /* as output_emit writes it */
+  sc_assert(r->key_hash == 0);
+  r->key_hash = 1000 + r->key_group;
+  lua_pushinteger(L, r->key_group);
   return 1;
 }
 

@@ -166,7 +166,7 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
 }
 
 /* engine:start{dir =, out =, early =, parallelism =, slots =, interval_ms =, retain =, attempts =,
- * from =, tolerable =}: a job, or nil, error */
+ * from =, tolerable =, unsynced =}: a job, or nil, error */
 static int engine_start(lua_State *L) {
   engine_t *e = check_engine(L);
   sc_error_t err = SC_ERROR_INIT;
@@ -175,7 +175,8 @@ static int engine_start(lua_State *L) {
     return probe_fail(L, err.code, &err);
   int64_t interval_ms = opt_int(L, "interval_ms", 3600000);
   sc_job_options_t o = {
-      .id = "job", .name = "job", .dir = opt_str(L, "dir"), .from = opt_str(L, "from"),
+      .id = "job", .name = "job", .dir = opt_str(L, "dir"), .unsynced = opt_int(L, "unsynced", 0),
+      .from = opt_str(L, "from"),
       .checkpoint = {.interval_ms = interval_ms, .timeout_ms = 600000, .max_concurrent = 1,
                      .tolerable_failures = opt_int(L, "tolerable", -1),
                      .retain = (uint32_t)opt_int(L, "retain", 1)},

@@ -57,6 +57,23 @@ static void set_str(lua_State *L, const char *key, const char *v) {
   }
 }
 
+static void to_inflight(lua_State *L, int table, sc_handle_t *h) {
+  h->directory = get_str(L, table, "directory");
+  h->inflight = (sc_handle_inflight_t){
+      .edge = (uint32_t)get_int(L, table, "edge", 0),
+      .sender = (uint32_t)get_int(L, table, "sender", 0),
+      .receiver = (uint32_t)get_int(L, table, "receiver", 0),
+      .origin = (uint32_t)get_int(L, table, "origin", get_int(L, table, "receiver", 0)),
+      .generation = (uint32_t)get_int(L, table, "generation", 1),
+      .side = (uint32_t)get_int(L, table, "side", 0),
+      .tagged = get_int(L, table, "first", -1) >= 0,
+      .idle = get_bool(L, table, "idle"),
+      .watermark = get_int(L, table, "watermark", INT64_MIN),
+      .offset = (uint64_t)get_int(L, table, "offset", 0),
+      .bytes = (uint64_t)get_int(L, table, "bytes", 0),
+      .skip = (uint32_t)get_int(L, table, "skip", 0)};
+}
+
 void probe_to_handle(lua_State *L, int table, sc_handle_t *h) {
   table = lua_absindex(L, table);
   h->kind = (sc_handle_kind_t)get_int(L, table, "kind", SC_HANDLE_KEYED);
@@ -66,6 +83,8 @@ void probe_to_handle(lua_State *L, int table, sc_handle_t *h) {
   h->range.first = (uint16_t)get_int(L, table, "first", 0);
   h->range.last = (uint16_t)get_int(L, table, "last", 0);
   get_raw(L, table, "lists", &h->inlined);
+  if (h->kind == SC_HANDLE_INFLIGHT)
+    to_inflight(L, table, h);
   if (h->kind != SC_HANDLE_KEYED)
     return;
   h->offsets = sc_calloc(sc_key_range_count(h->range), sizeof *h->offsets);
@@ -86,9 +105,38 @@ void probe_to_handle(lua_State *L, int table, sc_handle_t *h) {
   lua_pop(L, 1);
 }
 
+static void push_inflight(lua_State *L, const sc_handle_t *h) {
+  const sc_handle_inflight_t *f = &h->inflight;
+  set_int(L, "edge", f->edge);
+  set_int(L, "sender", f->sender);
+  set_int(L, "receiver", f->receiver);
+  set_int(L, "origin", f->origin);
+  set_int(L, "generation", f->generation);
+  set_int(L, "side", f->side);
+  set_bool(L, "idle", f->idle);
+  set_int(L, "watermark", f->watermark);
+  if (f->tagged) {
+    set_int(L, "first", h->range.first);
+    set_int(L, "last", h->range.last);
+  }
+  set_str(L, "directory", h->directory);
+  set_str(L, "file", h->file);
+  if (!h->file)
+    return;
+  set_int(L, "length", (int64_t)h->length);
+  set_int(L, "checksum", (int64_t)h->checksum);
+  set_int(L, "offset", (int64_t)f->offset);
+  set_int(L, "bytes", (int64_t)f->bytes);
+  set_int(L, "skip", f->skip);
+}
+
 void probe_push_handle(lua_State *L, const sc_handle_t *h) {
   lua_newtable(L);
   set_int(L, "kind", h->kind);
+  if (h->kind == SC_HANDLE_INFLIGHT) {
+    push_inflight(L, h);
+    return;
+  }
   if (h->kind != SC_HANDLE_KEYED) {
     probe_push_bytes(L, sc_buf_bytes(&h->inlined));
     lua_setfield(L, -2, "lists");

@@ -445,6 +445,8 @@ static int run_steps(lua_State *L, harness_t *h) {
       return 1;
     push_item(L, &out);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    if (rc == SC_LAST)
+      return 1;
   }
 }
 
@@ -481,7 +483,12 @@ static int operator_push(lua_State *L) {
   }
   sc_error_t err = SC_ERROR_INIT;
   int rc = h->op->ops->begin(h->op, 0, &item, &err);
-  return rc < 0 ? probe_fail(L, rc, &err) : run_steps(L, h);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  if (rc != SC_TAKEN)
+    return run_steps(L, h);
+  lua_newtable(L);
+  return 1;
 }
 
 static int operator_idle(lua_State *L) {

@@ -102,6 +102,31 @@ describe("value", function()
       end
     end)
 
+    it("reads an integer, or the head of an array, wherever it stands, and nothing else as one", function()
+      for head = 0, 255 do
+        for _, fill in ipairs { "\0", "\5", "\x7f", "\x80", "\xff" } do
+          for n = 0, 20 do
+            local bytes = string.char(head) .. fill:rep(n)
+            -- The general cursor, which msgpack-c bears out above, says what is right; what it takes to
+            -- be one value is the shortest beginning that reads as a single token.
+            local tokens, taken
+            for len = 1, #bytes do
+              tokens, taken = probe.value_tokens(bytes:sub(1, len)), len
+              if tokens then break end
+            end
+            local int = tokens and tonumber(tokens[1]:match "^i:(.+)")
+            local got, left = probe.value_int(bytes)
+            must(got == int and left == #bytes - (int and taken or 0), bytes)
+          end
+        end
+      end
+      assert.same({ 3, 3 }, { probe.value_array "\x93\1\2\3" })
+      assert.same({ -1, 3 }, { probe.value_array "\x93\1\2" })
+      assert.same({ 16, 17 }, { probe.value_array("\xdc\0\16" .. ("\1"):rep(17)) })
+      assert.same({ -1, 2 }, { probe.value_array "\x81\1" })
+      assert.same({ -1, 0 }, { probe.value_array "" })
+    end)
+
     it("takes an empty input as the end", function()
       assert.same({}, probe.value_tokens "")
       assert.same({}, probe.value_split "")

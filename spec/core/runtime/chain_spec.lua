@@ -70,6 +70,22 @@ end
 describe("chain: order", function()
   before_each(function() log = {} end)
 
+  it("steps no more an operator that said that it is done", function()
+    local steps = 0
+    local c = new({ { ops = { begin = function(_, item) note("a", item.bytes) end,
+                              step = function()
+                                steps = steps + 1
+                                return "last", { bytes = "x" .. steps }
+                              end } },
+                    { ops = { begin = function(_, item) note("b", item.bytes) return "taken" end,
+                              step = function() error("stepped") end } } }, { { 1, 2 } })
+    assert.equal("idle", record(c, "r"))
+    assert.equal("idle", record(c, "s"))
+    assert.equal("a r; b x1; a s; b x2", taken_log())
+    assert.equal(2, steps)
+    assert.is_true(c:idle())
+  end)
+
   it("hands on what an operator emits before it is stepped again", function()
     local c = new({ { ops = op("a", function(v) return { v .. "1", v .. "2" } end) },
                     { ops = op("b", function(v) return { v .. "x", v .. "y" } end) },
@@ -156,6 +172,26 @@ describe("chain: a full exchange", function()
     assert.is_true(words.idle)
     assert.equal("a r; b r1; b r2; b r3", taken_log())
     assert.same({ "r1", "r1", "r2", "r2", "r3", "r3" }, got)
+  end)
+
+  it("is between two records behind an operator's last word, though an exchange is full", function()
+    local function chain_with(word)
+      local left = 0
+      local c = new({ { ops = { begin = function() left = 1 end,
+                                step = function()
+                                  if left == 0 then return "done" end
+                                  left = left - 1
+                                  return word, { bytes = big }
+                                end } },
+                      { uid = "out", new_chain = true } }, { { 1, 2 } }, { exclusive = 1, segment = 1024 })
+      for i = 1, 2 do -- the second record pushes the first one's buffer
+        assert(c:record("r"))
+        if i == 2 or run(c) ~= "idle" then break end
+      end
+      return run(c), c:idle()
+    end
+    assert.same({ "idle", true }, { chain_with "last" })
+    assert.same({ "blocked", false }, { chain_with "emit" })
   end)
 
   it("holds nothing up that is already on its way to a chained receiver", function()

@@ -294,6 +294,24 @@ describe("job", function()
       finish(start { parallelism = 2, from = "latest" }, 320)
     end)
 
+    it("syncs what lies in its folder, unless it was told not to", function()
+      local job = start { parallelism = 2 }
+      engine:allow(50)
+      for _, operation in ipairs { "sync", "sync_dir" } do
+        engine:fail(operation, "/ckpt/", 1000000)
+        assert.is_nil((job:checkpoint()))
+      end
+      job:cancel()
+      job:wait()
+      engine:fail("sync", "/ckpt/", 1000000)
+      job = start { parallelism = 2, unsynced = 1, from = "latest" }
+      local id = assert(job:checkpoint())
+      engine:fail("sync_dir", "/ckpt/", 1000000)
+      assert.equal(id + 1, assert(job:checkpoint()))
+      assert.equal(0, engine:failed())
+      finish(job, 100)
+    end)
+
     it("328: goes on with checkpoints where old ones cannot be deleted", function()
       local job = start { parallelism = 2, retain = 1 }
       engine:fail("remove", "chk-", 1000000)

@@ -11,6 +11,20 @@ local function keyed(file, first, last)
            offsets = offsets, states = { "n", "_timers/event" } }
 end
 
+-- In-flight data of one side of one channel, kept again from an older checkpoint's file.
+local function inflight(edge)
+  return { kind = 3, edge = edge, sender = 3, receiver = 1, origin = 0, generation = 2, side = 1,
+           watermark = -9, idle = true, first = 4, last = 5, directory = "chk-40",
+           file = "g0-a7.inflight", length = 5000, checksum = -3, offset = 60, bytes = 4000,
+           skip = 17 }
+end
+
+-- A channel of which nothing but its watermark is kept.
+local function watermark_only(edge)
+  return { kind = 3, edge = edge, sender = 0, receiver = 1, origin = 1, generation = 1, side = 0,
+           watermark = 12, idle = false }
+end
+
 local function example(id)
   return {
     id = id or 42, time = 1764472545123, job_id = "visits", job_name = "Visits", attempt = 7,
@@ -27,7 +41,8 @@ local function example(id)
           { ["end"] = 0, watermark = -5, forwarded = -6, idle = true,
             handles = { keyed("a", 0, 3) } },
           { ["end"] = 1, watermark = MIN, forwarded = MIN, idle = false,
-            handles = { keyed("b/c", 4, 7), { kind = 2, lists = "" } } },
+            handles = { keyed("b/c", 4, 7), { kind = 2, lists = "" }, inflight(0),
+                        watermark_only(1) } },
         } },
     },
     edges = {
@@ -100,6 +115,18 @@ describe("metadata", function()
       return handle(string.char(0x80 + n) .. out)
     end
     assert(probe.metadata_decode(wrap(keyed_handle {})))
+    local function inflight_handle(changes)
+      local at = { kind = "\3", edge = "\0", sender = "\0", receiver = "\0", origin = "\0",
+                   generation = "\1", side = "\1", file = "\xa1f", length = "\9",
+                   checksum = "\9", offset = "\3", bytes = "\6", first = "\1", last = "\1" }
+      for k, v in pairs(changes) do at[k] = v end
+      local out, n = "", 0
+      for k, v in pairs(at) do if v ~= "" then out = out .. field(k, v); n = n + 1 end end
+      local edge = "\x82" .. field("from", "\xa1a") .. field("to", "\xa1b")
+      local body = handle("\xde" .. string.pack(">I2", n) .. out)
+      return "\x84" .. body:sub(2) .. field("edges", "\x91" .. edge)
+    end
+    assert(probe.metadata_decode(wrap(inflight_handle {})))
     local bad = {
       "", "\x80", "\xc1", "\x90", "\x80\x80", "\x83" .. id, "\x82" .. id .. job,
       "\x82" .. job .. field("operators", "\x90"), "\x82" .. id .. field("operators", "\x90"),
@@ -123,6 +150,16 @@ describe("metadata", function()
       keyed_handle { states = "\1" },
       keyed_handle { states = "\x91\1" }, keyed_handle { checksum = "" },
       keyed_handle { last = "\xcd\x80\0" },
+      inflight_handle { edge = "\1" }, inflight_handle { edge = "" },
+      inflight_handle { sender = "" }, inflight_handle { receiver = "\xff" },
+      inflight_handle { origin = "" }, inflight_handle { generation = "\xff" },
+      inflight_handle { side = "\2" }, inflight_handle { last = "" }, inflight_handle { last = "\0" },
+      inflight_handle { file = "\xa4/etc" }, inflight_handle { directory = "\xa2.." },
+      inflight_handle { bytes = "\0" }, inflight_handle { bytes = "\7" },
+      inflight_handle { offset = "\xff" }, inflight_handle { offset = "\xcf" .. ("\xff"):rep(8) },
+      inflight_handle { length = "" }, inflight_handle { checksum = "" },
+      inflight_handle { skip = "\xff" },
+      inflight_handle { file = "", directory = "\xa5chk-1" },
     }
     for i, body in ipairs(bad) do
       local m, message, code = probe.metadata_decode(wrap(body))
@@ -220,7 +257,10 @@ describe("metadata", function()
       local a, c = m.operators[2].subtasks[1].handles[1], m.operators[2].subtasks[2].handles[1]
       m.operators[1].subtasks[1].handles[1] = keyed("old", 0, 0)
       local old = m.operators[1].subtasks[1].handles[1]
-      for path, h in pairs { ["chk-42/a"] = a, ["chk-42/b/c"] = c, ["chk-3/old"] = old } do
+      local flight = m.operators[2].subtasks[2].handles[3]
+      probe.storage_make_dir(s, dir .. "/chk-40")
+      for path, h in pairs { ["chk-42/a"] = a, ["chk-42/b/c"] = c, ["chk-3/old"] = old,
+                             ["chk-40/g0-a7.inflight"] = flight } do
         local data = path:rep(20000)
         tmp.write(path, data)
         h.length, h.checksum = #data, xxh64(data)
@@ -237,7 +277,8 @@ describe("metadata", function()
     end)
 
     it("322. names a file that is missing, in its own folder or an older one", function()
-      for _, path in ipairs { "chk-42/a", "chk-42/b/c", "chk-3/old" } do
+      for _, path in ipairs { "chk-42/a", "chk-42/b/c", "chk-3/old",
+                              "chk-40/g0-a7.inflight" } do
         local data = tmp.read(path)
         probe.storage_remove(s, dir .. "/" .. path)
         local ok, message, code = verify(false)

@@ -1,7 +1,9 @@
 // Loaded beside a sanitizer's library, it takes LD_PRELOAD out of the environment again, so that
 // what a spec starts (a shell, say) runs without it: Debian's dash crashes under ThreadSanitizer,
 // which made os.execute, io.popen and busted's own restart end without a word.
+#include <dlfcn.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdlib.h>
 
 __attribute__((constructor)) static void forget_preload(void) {
@@ -14,4 +16,14 @@ __attribute__((constructor)) static void forget_preload(void) {
 // has a __longjmp_chk of its own, which is found before this one.)
 __attribute__((noreturn)) void __longjmp_chk(jmp_buf where, int value) {
   longjmp(where, value);
+}
+
+// ThreadSanitizer keeps a signal back until its thread calls something that it watches, so a loop
+// of plain Lua would never be interrupted. This sigaction is found before its own: the handler of
+// SIGURG, which calls nothing that is watched (lua/binding/interrupt.c), is called at once.
+int sigaction(int number, const struct sigaction *action, struct sigaction *old) {
+  typedef int (*sigaction_t)(int, const struct sigaction *, struct sigaction *);
+  void *libc = number == SIGURG ? dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  sigaction_t f = (sigaction_t)dlsym(libc ? libc : RTLD_NEXT, "sigaction");
+  return f(number, action, old);
 }

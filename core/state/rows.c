@@ -1,0 +1,172 @@
+#include "rows.h"
+
+#include <stdlib.h>
+
+#include "../base/error.h"
+#include "../base/mem.h"
+
+#define FEW 24           /* rows that are sorted by insertion */
+#define WRITTEN_AHEAD 8  /* rows that are fetched from memory before their turn to be written */
+
+void sc_rows_init(sc_rows_t *r, const uint16_t *ranks) { *r = (sc_rows_t){.ranks = ranks}; }
+
+void sc_rows_fini(sc_rows_t *r) { free(r->rows); }
+
+/* --- collecting --- */
+
+static void add(sc_rows_t *r, const void *entry, uint16_t state, bool is_map) {
+  if (r->n == r->cap) {
+    r->cap = r->cap ? r->cap * 2 : 1024;
+    r->rows = sc_realloc(r->rows, 2 * r->cap * sizeof *r->rows);
+  }
+  r->rows[r->n++] = (sc_row_t){.entry = entry, .rank = r->ranks[state], .is_map = is_map};
+}
+
+void sc_rows_add_values(sc_rows_t *r, const sc_slab_t *slab, uint64_t epoch) {
+  sc_slab_walk_t walk = sc_slab_walk(slab, epoch);
+  for (const sc_slot_t *slot; (slot = sc_slab_next(&walk)) != NULL;)
+    add(r, slot, ((const sc_cell_t *)slot)->state, false);
+}
+
+void sc_rows_add_maps(sc_rows_t *r, const sc_table_t *maps) {
+  size_t cursor = 0;
+  for (const sc_table_entry_t *e; (e = sc_table_scan(maps, &cursor, SIZE_MAX)); cursor++)
+    for (; e; e = e->next)
+      add(r, e, e->state, true);
+}
+
+/* --- sorting --- */
+
+static sc_bytes_t key_of(const sc_row_t *row) {
+  return row->is_map ? sc_table_key(row->entry) : sc_cell_key(row->entry);
+}
+
+static sc_bytes_t space_of(const sc_row_t *row) {
+  return row->is_map ? sc_table_space(row->entry) : sc_cell_space(row->entry);
+}
+
+static size_t common(sc_bytes_t a, sc_bytes_t b, size_t most) {
+  most = a.len < most ? a.len : most;
+  most = b.len < most ? b.len : most;
+  size_t n = 0;
+  while (n < most && a.data[n] == b.data[n])
+    n++;
+  return n;
+}
+
+/* Shorter ones are filled with zeros; keys of one prefix are compared whole. */
+static uint64_t prefix_of(sc_bytes_t key, size_t from) {
+  uint64_t prefix = 0;
+  size_t len = key.len - from;
+  if (len)
+    memcpy(&prefix, key.data + from, len < 8 ? len : 8);
+  return __builtin_bswap64(prefix);
+}
+
+static void set_prefixes(sc_rows_t *r) {
+  sc_bytes_t first = key_of(&r->rows[0]);
+  size_t shared = first.len;
+  for (size_t i = 1; shared > 0 && i < r->n; i++)
+    shared = common(first, key_of(&r->rows[i]), shared);
+  for (size_t i = 0; i < r->n; i++)
+    r->rows[i].prefix = prefix_of(key_of(&r->rows[i]), shared);
+}
+
+static int compare(const void *a, const void *b) {
+  const sc_row_t *x = a, *y = b;
+  if (x->rank != y->rank)
+    return x->rank < y->rank ? -1 : 1;
+  if (x->prefix != y->prefix)
+    return x->prefix < y->prefix ? -1 : 1;
+  int order = sc_bytes_compare(key_of(x), key_of(y));
+  return order ? order : sc_bytes_compare(space_of(x), space_of(y));
+}
+
+static void sort_few(sc_row_t *rows, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    sc_row_t row = rows[i];
+    size_t k = i;
+    for (; k > 0 && compare(&row, &rows[k - 1]) < 0; k--)
+      rows[k] = rows[k - 1];
+    rows[k] = row;
+  }
+}
+
+/* By 8 bits of (rank, prefix): byte 9 is the most significant one. */
+static unsigned digit(const sc_row_t *row, int byte) {
+  return byte < 8 ? (unsigned)(row->prefix >> 8 * byte) & 0xff
+                  : (unsigned)(row->rank >> 8 * (byte - 8)) & 0xff;
+}
+
+/* Deal into 256 heaps by the most significant byte that differs, then sort each: 10 levels at most,
+ * whatever there is. Rows that agree in all of them are compared whole. */
+static void sort(sc_row_t *rows, sc_row_t *spare, size_t n, int byte) {
+  uint32_t ends[256];
+  for (;; byte--) {
+    if (n <= FEW) {
+      sort_few(rows, n);
+      return;
+    }
+    if (byte < 0) {
+      qsort(rows, n, sizeof *rows, compare);
+      return;
+    }
+    memset(ends, 0, sizeof ends);
+    for (size_t i = 0; i < n; i++)
+      ends[digit(&rows[i], byte)]++;
+    if (ends[digit(&rows[0], byte)] < n)
+      break;
+  }
+  uint32_t at = 0;
+  for (int d = 0; d < 256; d++) { /* from how many there are to where they begin */
+    uint32_t many = ends[d];
+    ends[d] = at;
+    at += many;
+  }
+  memcpy(spare, rows, n * sizeof *rows);
+  for (size_t i = 0; i < n; i++)
+    rows[ends[digit(&spare[i], byte)]++] = spare[i];
+  for (uint32_t d = 0, begin = 0; d < 256; begin = ends[d++])
+    if (ends[d] - begin > 1)
+      sort(rows + begin, spare + begin, ends[d] - begin, byte - 1);
+}
+
+/* --- writing --- */
+
+static int write_map(const sc_table_entry_t *e, sc_keyed_row_t *row, sc_keyed_writer_t *w,
+                     sc_error_t *err) {
+  row->has_map_key = true;
+  for (const sc_omap_entry_t *m = sc_omap_first(e->map); m; m = m->next) {
+    row->map_key = sc_omap_key(m);
+    row->value = sc_omap_value(m);
+    int rc = sc_keyed_writer_put(w, row, err);
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+int sc_rows_write(sc_rows_t *r, uint16_t group, sc_keyed_writer_t *w, sc_error_t *err) {
+  size_t n = r->n;
+  int rc = 0;
+  if (n == 0)
+    return 0;
+  sc_assert(n < UINT32_MAX);
+  set_prefixes(r);
+  sort(r->rows, r->rows + r->cap, n, 9);
+  for (size_t i = 0; rc >= 0 && i < n; i++) {
+    if (i + WRITTEN_AHEAD < n)
+      sc_table_fetch_entry(r->rows[i + WRITTEN_AHEAD].entry);
+    const sc_row_t *at = &r->rows[i];
+    sc_keyed_row_t row = {.group = group, .state = at->rank, .key = key_of(at),
+                          .name_space = space_of(at)};
+    if (at->is_map) {
+      rc = write_map(at->entry, &row, w, err);
+    } else {
+      row.value = sc_cell_value(at->entry);
+      rc = sc_keyed_writer_put(w, &row, err);
+    }
+  }
+  r->n = 0;
+  return rc;
+}
