@@ -104,7 +104,7 @@ describe("job:stop()", function()
   end)
 
   it("258. stop while a source ends by itself: either way all is there, and it never hangs", function()
-    for round = 1, 40 do
+    for round = 1, 24 do
       local folder = p.folder()
       local job = start(folder)
       p.let(folder, 10)
