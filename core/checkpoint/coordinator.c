@@ -153,21 +153,25 @@ void sc_coordinator_add_completed(sc_coordinator_t *c, uint64_t id) {
   sc_ids_begin(&c->ids, id);
 }
 
-void sc_coordinator_start(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
-                          const sc_topology_t *t) {
-  sc_assert(!c->running);
-  enter(c, now_ms, mono_ms);
-  c->running = true;
-  c->attempt++;
+static void run(sc_coordinator_t *c) {
+  c->running = c->alive = true;
   c->final_after_ms = INT64_MIN;
   c->final_pause_ms = 0;
   c->final_timeout_ms = c->config.timeout_ms;
   c->final_id = 0;
   c->stop = (sc_stop_t){0};
-  sc_roster_reset(&c->roster, t);
   sc_schedule_start(&c->schedule, c->mono_ms);
   if (c->config.interval_ms > 0)
     sc__coordinator_reserve(c);
+}
+
+void sc_coordinator_start(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                          const sc_topology_t *t) {
+  sc_assert(!c->running);
+  enter(c, now_ms, mono_ms);
+  c->attempt++;
+  sc_roster_reset(&c->roster, t);
+  run(c);
 }
 
 void sc_coordinator_restored_finished(sc_coordinator_t *c, uint32_t task,
@@ -177,8 +181,8 @@ void sc_coordinator_restored_finished(sc_coordinator_t *c, uint32_t task,
   sc_roster_keep_final(&c->roster, task, final);
 }
 
-void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, sc_reason_t reason,
-                         uint32_t task) {
+void sc_coordinator_suspend(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                            sc_reason_t reason, uint32_t task) {
   const sc_failure_t why = {reason, task, NULL};
   sc_schedule_stop(&c->schedule);
   c->running = c->starved = c->recheck = false;
@@ -194,6 +198,22 @@ void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, s
   for (uint32_t i = 0; i < c->roster.n_tasks; i++)
     c->roster.tasks[i].asked = false;
   enter(c, now_ms, mono_ms);
+}
+
+void sc_coordinator_resume(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                           const bool *restarted) {
+  sc_assert(c->alive && !c->running && !sc_coordinator_writing(c));
+  enter(c, now_ms, mono_ms);
+  for (uint32_t i = 0; i < c->roster.n_tasks; i++)
+    if (restarted[i])
+      sc_roster_restart(&c->roster, i);
+  run(c);
+}
+
+void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, sc_reason_t reason,
+                         uint32_t task) {
+  sc_coordinator_suspend(c, now_ms, mono_ms, reason, task);
+  c->alive = false;
 }
 
 bool sc_coordinator_writing(const sc_coordinator_t *c) {

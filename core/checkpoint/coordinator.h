@@ -153,6 +153,16 @@ void sc_coordinator_restored_finished(sc_coordinator_t *c, uint32_t task,
  * except what is decided, which is let to its end (see sc_coordinator_writing). */
 void sc_coordinator_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, sc_reason_t reason,
                          uint32_t task);
+/* A part of the job alone has failed (runtime/regions.h): as stop, but the tasks of the other parts
+ * run on, so a decided checkpoint is told to them as complete. Their end of data, and their wish to
+ * leave, are to be told again after resume. */
+void sc_coordinator_suspend(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                            sc_reason_t reason, uint32_t task);
+/* All tasks run again: those that `restarted` names (one flag each) from a checkpoint, as RUNNING
+ * ones; all others go on as they were, with their final snapshots. After suspend, and not while
+ * sc_coordinator_writing. */
+void sc_coordinator_resume(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                           const bool *restarted);
 /* A decided checkpoint is being written, or waits to be. Not before it is false is it known what to
  * go back to. */
 bool sc_coordinator_writing(const sc_coordinator_t *c);

@@ -111,7 +111,7 @@ void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p) {
   sc_retained_add(&c->retained, p->id);
   sc_failures_success(&c->failures, p->id);
   sc_schedule_completed(&c->schedule, c->mono_ms);
-  if (c->running && p->attempt == c->attempt)
+  if (c->alive && p->attempt == c->attempt)
     publish(c, p);
   sc__coordinator_answer(c, p->request, p->id, NULL);
   answer_stop(c);

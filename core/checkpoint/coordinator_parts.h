@@ -34,7 +34,8 @@ struct sc_coordinator {
   sc_retained_t retained;
   sc_outbox_t outbox;
   sc_pending_t *pending;  /* by id, oldest first */
-  bool running;           /* an attempt runs */
+  bool running;           /* an attempt runs, the whole of it */
+  bool alive;             /* some of its tasks do: they are told what completes */
   bool starved;           /* something could start but for a reserved id */
   bool recheck;           /* ids have come: the next tick is due at once */
   uint64_t attempt;       /* starts so far */

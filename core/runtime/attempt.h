@@ -1,7 +1,10 @@
 /*
- * attempt: one run of a job's graph: its slots, tasks and channels, from deployment to the last
- * reference. A failure ends the attempt; the next one is built anew from the graph and a
- * checkpoint.
+ * attempt: one run of a region of a job's graph (regions.h): its slots, tasks and channels, from
+ * deployment to the last reference. A failure ends the attempt; the next one is built anew from the
+ * graph and a checkpoint, while the attempts of other regions run on. So that nothing of theirs can
+ * be touched, each has threads and hosts (Lua states) of its own: as many as the job has slots, or
+ * fewer where no operator of the region has so many subtasks. Tasks have their numbers of the whole
+ * graph.
  *
  *   sc_attempt_create (coordinator) -> sc_attempt_deploy: a thread for each slot
  *     slot: host; when all have their thread: operators; pool: keyed state is read; slot: restore,
@@ -21,6 +24,7 @@
 #include "../base/mailbox.h"
 #include "../exchange/input.h"
 #include "chain.h"
+#include "regions.h"
 
 typedef struct sc_attempt sc_attempt_t;
 typedef struct sc_slot sc_slot_t;
@@ -54,7 +58,7 @@ typedef enum {
 typedef struct sc_report {
   sc_mail_t mail;
   sc_report_kind_t kind;
-  void *job;                /* for the receiver */
+  void *receiver;           /* for `post` */
   uint64_t attempt;
   uint32_t task;            /* a task's number; SPLITS: a node's */
   uint64_t id, other;
@@ -69,10 +73,12 @@ typedef struct sc_attempt_config {
   sc_storage_t *storage;            /* for what lies in job_dir; operators use the world's */
   sc_log_t *log;
   const sc_graph_t *graph;
+  const sc_regions_t *regions;      /* of the graph */
+  uint32_t region;                  /* which of them */
   const char *job_id;
   const char *job_dir;              /* "" without checkpoints */
   uint64_t number;
-  uint32_t n_slots;
+  uint32_t n_slots;                 /* at most */
   sc_host_ops_t host;
   bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
   bool synchronous;                 /* snapshots are written whole before the task goes on */
@@ -135,8 +141,7 @@ struct sc_task {
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
   atomic_bool poked; /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
-  struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
-  uint32_t works;                   /* asynchronous parts not yet told done */
+  struct snapshot_work *works;      /* snapshots that are not through; oldest first */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
   bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
@@ -152,6 +157,7 @@ struct sc_slot {
   void *host;
   bool started;                     /* its tasks are: not before every slot has its thread */
   bool host_failed, flushed;
+  atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
   atomic_bool down;                 /* its tasks are destroyed */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
@@ -163,7 +169,7 @@ struct sc_attempt {
   sc_attempt_config_t config;
   sc_pool_t *pool;
   sc_slot_t *slots;
-  sc_task_t *tasks;                 /* graph->n_tasks */
+  sc_task_t *tasks;                 /* graph->n_tasks; those of other regions are empty */
   sc_channel_t **channels;
   uint32_t n_channels;
   uint32_t n_outputs;
@@ -198,8 +204,8 @@ void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
 void sc_attempt_drain(sc_attempt_t *a, uint32_t task); /* a source: its input ends now */
 /* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
 void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
-/* msgpack array: a map for each operator and subtask (metrics). */
-void sc_attempt_metrics(sc_attempt_t *a, sc_buf_t *out);
+/* A task's metrics: appends a msgpack map for each of its operators; how many. */
+uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
 extern const sc_actor_ops_t sc_slot_actor_ops;
@@ -212,6 +218,8 @@ void sc_report_free(sc_report_t *r);
 
 /* One bounded step; true if something moved. */
 bool sc_task_step(sc_task_t *t);
+/* Likewise, but only what a barrier or a trigger that has come waits for, and its snapshot. */
+bool sc_task_serve(sc_task_t *t);
 /* The slot has nothing to do: let out what is held back, flush. True if something began. */
 bool sc_task_idle(sc_task_t *t);
 int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
@@ -221,9 +229,14 @@ void sc_task_report(sc_task_t *t, sc_report_kind_t kind); /* one that says no mo
 void sc_task_end_outputs(sc_task_t *t); /* END on every output */
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */
 /* task_snapshot.c */
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes);
+/* `overtakes`: inputs are captured. */
+void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
+                      uint64_t alignment_bytes);
 void sc_task_submit_ready(sc_task_t *t);
 void sc_task_aborted(sc_task_t *t, uint64_t id);
-void sc_task_drop_waiting(sc_task_t *t);
+void sc_task_drop_open(sc_task_t *t);  /* on leaving: snapshots that nobody waits for */
+void sc_task_drop_works(sc_task_t *t); /* all of them; nothing runs any more */
+int64_t sc_task_overtake_at_ms(const sc_task_t *t);
+void sc_task_look_at_clock(sc_task_t *t, int64_t mono_ms);
 
 #endif

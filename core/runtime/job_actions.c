@@ -250,7 +250,7 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   if (rc < 0)
     sc__job_log(job, SC_LOG_WARN, w->id, NULL, "its _metadata could not be written: %s",
                 err->message);
-  else if (!job->coordinating) /* decided before the attempt ended: no task is there to be told */
+  else
     show_complete(job, w->id, w->timestamp_ms);
   job->suspended |= w->stop && rc >= 0;
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
@@ -272,7 +272,9 @@ static void write_metadata(sc_job_t *job, const sc_action_t *act) {
 /* ---- the other actions ---- */
 
 static const char *task_name(sc_job_t *job, uint32_t task) {
-  return job->attempt && task < job->graph->n_tasks ? job->attempt->tasks[task].name : NULL;
+  const sc_attempt_t *a =
+      task < job->graph->n_tasks ? sc__job_region_of(job, task)->attempt : NULL;
+  return a ? a->tasks[task].name : NULL;
 }
 
 static void trigger(sc_job_t *job, const sc_action_t *act) {
@@ -290,15 +292,19 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
               act->n_tasks == 1 ? "" : "s");
   const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms, act->stop};
-  for (uint32_t i = 0; i < act->n_tasks && job->attempt; i++)
-    sc_attempt_trigger(job->attempt, act->tasks[i], &barrier);
+  for (uint32_t i = 0; i < act->n_tasks; i++) {
+    sc_attempt_t *a = sc__job_told(job, act->tasks[i]);
+    if (a)
+      sc_attempt_trigger(a, act->tasks[i], &barrier);
+  }
 }
 
 static void complete(sc_job_t *job, const sc_action_t *act) {
-  show_complete(job, act->id, act->timestamp_ms);
-  for (uint32_t i = 0; i < job->graph->n_tasks && job->attempt; i++)
-    if (!job->finished[i])
-      sc_attempt_complete(job->attempt, i, act->id);
+  for (uint32_t i = 0; i < job->graph->n_tasks; i++) {
+    sc_attempt_t *a = sc__job_told(job, i);
+    if (a && !job->finished[i])
+      sc_attempt_complete(a, i, act->id);
+  }
 }
 
 /* The job cannot end without its final checkpoint: what will be tried, and what helps. */
@@ -328,10 +334,14 @@ static void refused(sc_job_t *job, const sc_action_t *act) {
 /* Every source ends its input; one that has ended takes no notice. */
 static void drain(sc_job_t *job) {
   const sc_graph_t *g = job->graph;
-  for (uint32_t i = 0; i < g->n_chains && job->attempt; i++)
-    for (uint32_t s = 0; g->nodes[g->chains[i].nodes[0]].type->is_source &&
-                         s < g->chains[i].parallelism; s++)
-      sc_attempt_drain(job->attempt, g->chains[i].first_task + s);
+  job->draining = true;
+  for (uint32_t i = 0; i < g->n_tasks; i++) {
+    uint32_t subtask;
+    const sc_chain_plan_t *chain = sc_graph_task(g, i, &subtask);
+    sc_attempt_t *a = sc__job_told(job, i);
+    if (a && g->nodes[chain->nodes[0]].type->is_source)
+      sc_attempt_drain(a, i);
+  }
 }
 
 static void aborted(sc_job_t *job, const sc_action_t *act) {
@@ -354,9 +364,11 @@ static void aborted(sc_job_t *job, const sc_action_t *act) {
     log_again(job, act);
   free(age);
   free(reason);
-  for (uint32_t i = 0; i < job->graph->n_tasks && job->attempt; i++)
-    if (!job->finished[i])
-      sc_attempt_abort(job->attempt, i, act->id);
+  for (uint32_t i = 0; i < job->graph->n_tasks; i++) {
+    sc_attempt_t *a = sc__job_told(job, i);
+    if (a && !job->finished[i])
+      sc_attempt_abort(a, i, act->id);
+  }
   sc__job_file_work(job, run_delete, done_abort_delete, new_id(job, act->id));
 }
 
@@ -387,6 +399,8 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
   }
   bool stop = sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
   job->keeps |= stop && act->reason == SC_REASON_NONE;
+  if (stop)
+    job->draining = false;
   sc_error_clear(&err);
 }
 
@@ -396,13 +410,6 @@ static void discard(sc_job_t *job, const sc_action_t *act) {
   discard_arg_t *d = sc_calloc(1, sizeof *d);
   *d = (discard_arg_t){act->id, sc_task_snapshot_copy(act->snapshots[0])};
   sc__job_file_work(job, run_discard, done_discard, d);
-}
-
-static void task_finished(sc_job_t *job, uint32_t task) {
-  job->finished[task] = true;
-  job->n_finished++;
-  if (job->attempt)
-    sc_attempt_finished(job->attempt, task);
 }
 
 static void act_on(sc_job_t *job, const sc_action_t *act) {
@@ -424,7 +431,7 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
       sc__job_file_work(job, run_delete, done_delete, new_id(job, act->id));
       break;
     case SC_ACT_DISCARD: discard(job, act); break;
-    case SC_ACT_FINISHED: task_finished(job, act->task); break;
+    case SC_ACT_FINISHED: sc__job_task_finished(job, act->task); break;
     case SC_ACT_ANSWER: answer(job, act); break;
     case SC_ACT_FAIL_JOB: {
       sc_error_t err = SC_ERROR_INIT;
@@ -432,7 +439,7 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
               "more checkpoints failed in a row than tolerable_failures (%" PRId64
               ") allows; the last one: %s",
               job->options.checkpoint.tolerable_failures, sc_reason_text(act->reason));
-      sc__job_fail(job, UINT32_MAX, &err);
+      sc__regions_fail(job, NULL, false, &err);
       sc_error_clear(&err);
       break;
     }

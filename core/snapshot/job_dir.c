@@ -1,10 +1,10 @@
 #include "job_dir.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../base/io_lock.h"
 #include "../base/mem.h"
 #include "../base/planted.h"
 #include "job_files.h"
@@ -14,7 +14,7 @@ struct sc_job_dir {
   char *path;            /* DIR/JOB-ID */
   char *ids_path;        /* of the file ids */
   void *lock;            /* the storage's */
-  pthread_mutex_t ids;   /* guards the three below, and the file; held while it is written, since
+  sc_io_lock_t ids;      /* guards the three below, and the file; held while it is written, since
                             two writers could otherwise lose each other's number */
   uint64_t reserved;     /* highest id in the file */
   uint64_t attempt;      /* highest attempt in the file */
@@ -67,24 +67,24 @@ static int write_ids(sc_job_dir_t *d, uint64_t reserved, uint64_t attempt, sc_er
 }
 
 uint64_t sc_job_dir_highest_id(sc_job_dir_t *d) {
-  pthread_mutex_lock(&d->ids);
+  sc_io_lock(&d->ids);
   uint64_t highest = d->reserved > d->found && !SC_PLANTED(ID_AGAIN) ? d->reserved : d->found;
-  pthread_mutex_unlock(&d->ids);
+  sc_io_unlock(&d->ids);
   return highest;
 }
 
 int sc_job_dir_reserve(sc_job_dir_t *d, uint64_t up_to, sc_error_t *err) {
-  pthread_mutex_lock(&d->ids);
+  sc_io_lock(&d->ids);
   int rc = up_to > d->reserved ? write_ids(d, up_to, d->attempt, err) : 0;
-  pthread_mutex_unlock(&d->ids);
+  sc_io_unlock(&d->ids);
   return rc;
 }
 
 int sc_job_dir_next_attempt(sc_job_dir_t *d, uint64_t *attempt, sc_error_t *err) {
-  pthread_mutex_lock(&d->ids);
+  sc_io_lock(&d->ids);
   int rc = write_ids(d, d->reserved, d->attempt + 1, err);
   *attempt = d->attempt;
-  pthread_mutex_unlock(&d->ids);
+  sc_io_unlock(&d->ids);
   return rc;
 }
 
@@ -120,7 +120,7 @@ int sc_job_dir_open(sc_storage_t *s, const char *dir, const char *job_id, sc_job
   d->storage = s;
   d->path = sc_path_join(dir, job_id);
   d->ids_path = sc_path_join(d->path, "ids");
-  pthread_mutex_init(&d->ids, NULL);
+  sc_io_lock_init(&d->ids);
   int rc = open_parts(d, err);
   if (rc < 0) {
     sc_job_dir_close(d);
@@ -135,7 +135,7 @@ void sc_job_dir_close(sc_job_dir_t *d) {
     return;
   if (d->lock)
     d->storage->ops->unlock(d->storage, d->lock);
-  pthread_mutex_destroy(&d->ids);
+  sc_io_lock_fini(&d->ids);
   free(d->path);
   free(d->ids_path);
   free(d);

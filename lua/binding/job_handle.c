@@ -1,7 +1,5 @@
 #include "job_handle.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <lauxlib.h>
 
 #include "codec.h"
+#include "signals.h"
 
 int lsc_push_failure(lua_State *L, int rc, sc_error_t *err) {
   char *text = sc_error_format(err);
@@ -71,6 +70,28 @@ static void set_int(lua_State *L, const char *name, uint64_t value) {
   lua_setfield(L, -2, name);
 }
 
+/* Where there is but one region it says nothing that the job does not. */
+static void set_regions(lua_State *L, const sc_job_status_t *s) {
+  if (s->n_regions < 2)
+    return;
+  lua_createtable(L, (int)s->n_regions, 0);
+  for (uint32_t i = 0; i < s->n_regions; i++) {
+    const sc_region_status_t *r = &s->regions[i];
+    lua_createtable(L, 0, 4);
+    set_str(L, "state", r->state);
+    set_int(L, "attempt", r->attempt);
+    set_int(L, "restarts", r->restarts);
+    lua_createtable(L, (int)r->n_uids, 0);
+    for (uint32_t k = 0; k < r->n_uids; k++) {
+      lua_pushstring(L, r->uids[k]);
+      lua_rawseti(L, -2, (lua_Integer)k + 1);
+    }
+    lua_setfield(L, -2, "operators");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "regions");
+}
+
 /* The strings of a status are the C side's: they are copied before anything can raise but
  * memory. */
 static int job_status(lua_State *L) {
@@ -96,6 +117,7 @@ static int job_status(lua_State *L) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "stopped");
   }
+  set_regions(L, &s);
   sc_job_status_fini(&s);
   return 1;
 }
@@ -106,13 +128,6 @@ static int64_t mono_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A handler of signals, such as that of the standard interpreter, cannot raise by itself: it sets a
- * hook in the main thread of the state, which fires with the next instruction there, so run one;
- * also where a coroutine waits. What it raises lies on top of the main thread: false. */
-static bool let_signals_raise(lua_State *main) {
-  return luaL_loadstring(main, "return") != LUA_OK || lua_pcall(main, 0, 0, 0) == LUA_OK;
-}
-
 static bool ended(sc_job_t *job) {
   sc_job_status_t s;
   sc_job_status(job, &s);
@@ -121,31 +136,17 @@ static bool ended(sc_job_t *job) {
   return yes;
 }
 
-/* Wait for news until `until_ms` (< 0: for ever); false when time is over. Signals are blocked from
- * the look for one that has come until the wait, in which alone they end it: one that comes between
- * the two would not be seen before the next news. */
+/* Wait for news until `until_ms` (< 0: for ever); false when time is over. */
 static bool news(lua_State *L, sc_job_t *job, int64_t until_ms) {
   int64_t left = until_ms < 0 ? -1 : until_ms - mono_ms();
   if (until_ms >= 0 && left <= 0)
     return false;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  lua_State *main = lua_tothread(L, -1);
-  luaL_checkstack(main, 4, NULL);
-  luaL_checkstack(L, 4, NULL);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool calm = let_signals_raise(main);
+  sigset_t before;
+  bool calm = lsc_signals_block(L, &before);
   if (calm)
     sc_job_wait_news(job, left, &before);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  calm = calm && let_signals_raise(main);
-  if (!calm) {
-    if (main != L)
-      lua_xmove(main, L, 1);
+  if (!lsc_signals_unblock(L, &before, calm))
     lua_error(L);
-  }
-  lua_pop(L, 1);
   return true;
 }
 

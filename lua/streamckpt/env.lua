@@ -218,19 +218,33 @@ local function job_plan(self, start, built)
   }
 end
 
-local function start_job(self, options, call)
-  check_self(self, call)
-  local start = config.start(options, call, self.options.checkpoint.dir ~= nil)
+--- What the engine starts: the graph and the options of an environment, and its functions as bytes.
+-- @param self the environment, or a table with options, nodes, id and name like one
+-- @param start the checked options of start
+-- @return a plan as core.start takes it. Raises at the user's line for a graph that cannot run, and for
+--   functions that cannot be carried into the slots.
+function env.describe(self, start)
   local built = plan.build(self.nodes, self.options)
   local blob, refusal = closure.dump({
     operators = built.functions, package = { path = package.path, cpath = package.cpath },
   }, built.labels)
   if not blob then misuse.raise("%s", refusal) end
+  return { job = job_plan(self, start, built), operators = built.operators, edges = built.edges,
+           blob = blob }
+end
+
+--- Whether a value is an environment.
+function env.is(value)
+  return getmetatable(value) == Env
+end
+
+local function start_job(self, options, call)
+  check_self(self, call)
+  local start = config.start(options, call, self.options.checkpoint.dir ~= nil)
+  local described = env.describe(self, start)
   -- Asked for only now, so that this file can be read where there is no engine.
   local core = require "streamckpt.core"
-  local handle, message, code = core.start {
-    job = job_plan(self, start, built), operators = built.operators, edges = built.edges, blob = blob,
-  }
+  local handle, message, code = core.start(described)
   if not handle then return nil, message, code end
   return job.wrap(handle, self.name)
 end

@@ -116,7 +116,8 @@ end
 --   attempt, restarts, error and error_code (what ended it, or the last attempt), last_checkpoint (its
 --   id), last_checkpoint_path, restored_from (a path), was_complete = true where it began from the last
 --   checkpoint of a finished run, stopped = true where job:stop ended it before its input was at an
---   end}; it prints as a sentence
+--   end, regions where the graph has several parts that are not connected, which restart alone: a list
+--   of {operators (their uids), state, attempt, restarts}}; it prints as a sentence
 -- Example: print(job:status()) --> running, checkpoint 7
 function methods:status()
   return show.status(enter(self, "status"):status())

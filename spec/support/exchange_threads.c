@@ -8,6 +8,7 @@
 #include "../../core/base/random.h"
 #include "../../core/exchange/input.h"
 #include "../../core/exchange/output.h"
+#include "lost_after.h"
 
 /* A sleeper: wake sets the flag, wait takes it. Only a lost wake-up lets it wait in vain; then the
  * deadline turns a hang into a failure. */
@@ -16,8 +17,6 @@ typedef struct sleeper {
   pthread_cond_t cond;
   bool woken;
 } sleeper_t;
-
-#define LOST_AFTER_S 30
 
 static void sleeper_init(sleeper_t *s) {
   pthread_mutex_init(&s->lock, NULL);
@@ -75,7 +74,7 @@ static void *send_all(void *arg) {
     if (sc_random_below(&s->random, 8) == 0)
       sc_output_flush(s->output);
     if (i % s->every == 0)
-      sc_output_barrier(s->output, &(sc_barrier_t){.id = i / s->every});
+      sc_output_barrier(s->output, &(sc_barrier_t){.id = i / s->every}, false, NULL);
   }
   sc_output_end(s->output);
   while (!sc_output_drained(s->output))

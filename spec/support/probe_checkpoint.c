@@ -234,6 +234,26 @@ static int coordinator_stop(lua_State *L) {
   return 0;
 }
 
+static int coordinator_suspend(lua_State *L) {
+  sc_coordinator_suspend(check_coordinator(L), NOW, check_reason(L, 4),
+                         (uint32_t)luaL_optinteger(L, 5, UINT32_MAX));
+  return 0;
+}
+
+/* coordinator_resume(c, now, mono, for each task whether it was restarted) */
+static int coordinator_resume(lua_State *L) {
+  uint32_t n = (uint32_t)lua_rawlen(L, 4);
+  bool *restarted = sc_calloc(n, sizeof *restarted);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 4, (lua_Integer)i + 1);
+    restarted[i] = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  sc_coordinator_resume(check_coordinator(L), NOW, restarted);
+  free(restarted);
+  return 0;
+}
+
 static int coordinator_writing(lua_State *L) {
   lua_pushboolean(L, sc_coordinator_writing(check_coordinator(L)));
   return 1;
@@ -621,7 +641,7 @@ static int restart_count(lua_State *L) {
 static const luaL_Reg functions[] = {
     F(coordinator_new), F(coordinator_action), F(coordinator_begin_ids), F(coordinator_reserved),
     F(coordinator_add_completed), F(coordinator_trim), F(coordinator_start),
-    F(coordinator_restored_finished),
+    F(coordinator_restored_finished), F(coordinator_suspend), F(coordinator_resume),
     F(coordinator_stop), F(coordinator_writing), F(coordinator_tick), F(coordinator_deadline),
     F(coordinator_request), F(coordinator_request_stop), F(coordinator_prepared),
     F(coordinator_ack), F(coordinator_decline),
