@@ -45,7 +45,8 @@ void sc_replay_add(sc_replay_t *r, const sc_virtual_channel_t *v, uint32_t gate,
 
 /* A read to be made now, by whoever can: true, and feed (once) is awaited. */
 bool sc_replay_want(sc_replay_t *r, sc_replay_read_t *out);
-/* The blocks of that read, as sc_inflight_read gave them: takes the bytes, `blocks` is empty then. */
+/* The blocks of that read, as sc_inflight_read gave them: takes the bytes, and leaves `blocks`
+ * empty. */
 void sc_replay_feed(sc_replay_t *r, sc_buf_t *blocks);
 
 /* The next record, and the port that it comes to: 1; 0 where the next read is awaited or all is

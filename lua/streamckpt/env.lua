@@ -223,6 +223,7 @@ end
 -- @param start the checked options of start
 -- @return a plan as core.start takes it. Raises at the user's line for a graph that cannot run, and for
 --   functions that cannot be carried into the slots.
+-- Example: local job = core.start(env.describe(self, config.start(options, "env:start", true)))
 function env.describe(self, start)
   local built = plan.build(self.nodes, self.options)
   local blob, refusal = closure.dump({

@@ -397,7 +397,7 @@ static int replay_gc(lua_State *L) {
   return 0;
 }
 
-/* replay_new(plan, {edge...}, receiver): a gate for each edge, its records come to port 10 + edge */
+/* replay_new(plan, {edge...}, receiver): a gate for each edge; records come to port 10 + edge */
 static int replay_new(lua_State *L) {
   plan_t *p = luaL_checkudata(L, 1, PLAN_TYPE);
   replay_t *r = lua_newuserdatauv(L, sizeof *r, 1);

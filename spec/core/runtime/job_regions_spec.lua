@@ -184,7 +184,11 @@ describe("a job of two regions", function()
     engine:fail("rename", "_metadata", 1)
     allow_both(80)
     assert.is_nil((job:checkpoint()))
-    repeat until job:wait("running").restarts == 1
+    wait_until("both are back", function()
+      local now = attempts(job)
+      return now[1] >= 2 and now[2] >= 2
+    end)
+    assert.equal(1, job:status().restarts)
     assert.same({ 2, 2 }, attempts(job))
     finish(job, 100, 100)
   end)
