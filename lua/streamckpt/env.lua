@@ -235,6 +235,8 @@ function env.describe(self, start)
 end
 
 --- Whether a value is an environment.
+-- @return true or false
+-- Example: env.is(sc.env()) --> true
 function env.is(value)
   return getmetatable(value) == Env
 end
