@@ -235,6 +235,7 @@ function env.describe(self, start)
 end
 
 --- Whether a value is an environment.
+-- @param value anything
 -- @return true or false
 -- Example: env.is(sc.env()) --> true
 function env.is(value)
