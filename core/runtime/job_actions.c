@@ -155,6 +155,14 @@ void sc__job_drop_cuts(sc_job_t *job) {
     free_cut(job, take_cut(job, job->cuts->id));
 }
 
+/* What a graph's edge is among those that the metadata lists: exchanges, in their order. */
+static uint32_t exchange_number(const sc_graph_t *g, uint32_t edge) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < edge; i++)
+    n += !g->edges[i].chained;
+  return n;
+}
+
 static void add_edges(const sc_graph_t *g, sc_metadata_t *m) {
   for (uint32_t i = 0; i < g->n_edges; i++) {
     const sc_edge_t *e = &g->edges[i];
@@ -173,8 +181,8 @@ static void add_edges(const sc_graph_t *g, sc_metadata_t *m) {
   }
 }
 
-static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_snapshot_t *snap,
-                         uint32_t position) {
+static void fill_subtask(const sc_graph_t *g, uint64_t id, sc_metadata_subtask_t *out,
+                         const sc_task_snapshot_t *snap, uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
   out->state.watermark = s->watermark;
@@ -182,9 +190,14 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
   out->state.idle = s->idle;
   bool dropped = SC_PLANTED(FINISHED_DROPPED) && snap->checkpoint != id;
   for (uint32_t i = 0; i < s->n_handles && !dropped; i++) {
+    bool inflight = s->handles[i].kind == SC_HANDLE_INFLIGHT;
+    if (inflight && snap->checkpoint != id)
+      continue; /* what was in flight at a finished task's last checkpoint has arrived since */
     sc_handle_t *h = sc_operator_snapshot_add(&out->state, s->handles[i].kind);
     sc_handle_fini(h);
     sc_handle_copy(h, &s->handles[i]);
+    if (inflight)
+      h->inflight.edge = exchange_number(g, h->inflight.edge);
   }
   /* A finished task's files stay where its final checkpoint wrote them. */
   if (snap->checkpoint != id)
@@ -211,7 +224,8 @@ static sc_metadata_t *build_metadata(sc_job_t *job, const sc_action_t *act) {
       cut->enumerators[i] = (sc_buf_t)SC_BUF_INIT;
     }
     for (uint32_t s = 0; s < n->parallelism; s++)
-      fill_subtask(act->id, &op->subtasks[s], act->snapshots[g->chains[n->chain].first_task + s],
+      fill_subtask(g, act->id, &op->subtasks[s],
+                   act->snapshots[g->chains[n->chain].first_task + s],
                    n->position);
   }
   add_edges(g, m);
@@ -254,6 +268,7 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
     show_complete(job, w->id, w->timestamp_ms);
   job->suspended |= w->stop && rc >= 0;
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
+  sc__job_unhold(job, w->id);
   sc_metadata_destroy(w->metadata);
   free(w->dir);
   free(w);
@@ -278,6 +293,7 @@ static const char *task_name(sc_job_t *job, uint32_t task) {
 }
 
 static void trigger(sc_job_t *job, const sc_action_t *act) {
+  sc__job_hold_pending(job, act->id);
   struct sc_pending_cut *cut = sc_calloc(1, sizeof *cut);
   cut->id = act->id;
   cut->enumerators = sc_calloc(job->graph->n_nodes, sizeof *cut->enumerators);
@@ -345,6 +361,7 @@ static void drain(sc_job_t *job) {
 }
 
 static void aborted(sc_job_t *job, const sc_action_t *act) {
+  sc__job_unhold(job, act->id);
   free_cut(job, take_cut(job, act->id));
   const char *who = task_name(job, act->task), *text = act->text ? act->text : "";
   char *reason = sc_format("%s%s%s%s%s", sc_reason_text(act->reason), who ? ", task " : "",

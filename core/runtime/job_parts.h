@@ -66,8 +66,10 @@ typedef struct sc_origin {
   uint32_t refs;
   sc_metadata_t *metadata;
   char *dir;                     /* folder of its files */
+  bool owned;                    /* it is one of the job's own checkpoints */
   sc_restore_operator_t **plans; /* of each node, or NULL: a new operator; by sc__job_plan */
   uint32_t n_plans;
+  sc_inflight_plan_t *inflight;  /* what is in flight in it, or NULL; by sc__job_plan */
   bool all_finished;             /* it is the last checkpoint of a finished run */
 } sc_origin_t;
 
@@ -174,6 +176,13 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err);
  * that is no part of `restore`). Those of the regions that `regions` flags; NULL: all. Blocks. */
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err);
+
+/* job_holds.c: files of in-flight data that are read, or may be kept again. */
+void sc__region_hold(sc_region_t *r);                /* what its attempt begins to read */
+void sc__region_unhold(sc_region_t *r);              /* its attempt has ended */
+void sc__job_drained(sc_job_t *job, uint32_t task);  /* it reads none of them any more */
+void sc__job_hold_pending(sc_job_t *job, uint64_t checkpoint); /* it is being triggered */
+void sc__job_unhold(sc_job_t *job, uint64_t checkpoint); /* it has its _metadata, or never will */
 
 /* job_back.c */
 /* options.from -> job->origin; NULL where it begins anew. Blocks. */

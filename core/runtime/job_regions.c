@@ -128,6 +128,8 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
                              .restore = from ? from->plans : NULL,
                              .restored_id = from ? from->metadata->id : 0,
                              .restored_dir = from ? from->dir : NULL,
+                             .inflight = from ? from->inflight : NULL,
+                             .owns_restored = from && from->owned,
                              .post = sc__region_post_report,
                              .post_arg = r};
 }
@@ -151,6 +153,7 @@ static void begin(sc_region_t *r) {
   if (rc >= 0) {
     sc_attempt_config_t config;
     fill_attempt_config(r, &config);
+    sc__region_hold(r);
     r->attempt = sc_attempt_create(&config);
     sc__view_attempt(r, r->attempt);
     rc = sc_attempt_deploy(r->attempt, &err);
@@ -296,6 +299,7 @@ void sc__region_released(sc_region_t *r) {
   sc__view_attempt(r, NULL);
   sc_attempt_destroy(r->attempt);
   r->attempt = NULL;
+  sc__region_unhold(r);
   r->interrupt_at_ms = 0;
   r->state = r->failure.code ? SC_REGION_DOWN : SC_REGION_DONE;
   sc__view_region(r);

@@ -130,6 +130,7 @@ static void completed(sc_task_t *t, uint64_t id) {
 
 static void leave(sc_task_t *t) {
   sc_task_drop_open(t);
+  sc_task_leave_files(t);
   sc_input_receiver_gone(t->input);
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     sc_output_close(t->chain.outputs[i]);

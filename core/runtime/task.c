@@ -261,12 +261,17 @@ static int step_some(sc_task_t *t, int most) {
     bool goes_on = room || (mid_record(t) && sc_chain_goes_on(&t->chain));
     return t->phase == SC_PHASE_RUNNING && goes_on ? read_source(t, most) : 0;
   }
+  if (t->replay)
+    sc_task_replay_step(t);
   sc_input_spare(t->input, !room);
   if (!room && !hasty)
     return 0;
   if (!room)
     t->chain.overdrawn = 0; /* each record of an input that cannot be captured has its own */
-  return read_input(t, most);
+  rc = read_input(t, most);
+  if (rc >= 0 && t->replay && sc_chain_idle(&t->chain))
+    sc_task_replay_step(t); /* its bytes are not borrowed any more */
+  return rc;
 }
 
 static bool fold(sc_task_t *t) {

@@ -778,6 +778,7 @@ void probe_exchange(lua_State *L) {
       F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
       F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage),
       {"channel_hammer", probe_channel_hammer},
+      {"cut_hammer", probe_cut_hammer},
       F(output_new), F(output_destroy), F(output_emit), F(output_watermark), F(output_status),
       F(output_barrier), F(output_cut), F(output_overtake), F(output_end), F(output_close),
       F(output_flush), F(output_has_room),
