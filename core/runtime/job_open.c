@@ -138,7 +138,7 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
 
 /* ---- the rest ---- */
 
-/* All list states of an operator's old subtasks; borrowed from the metadata, the array is malloc'ed. */
+/* All list states of an operator's old subtasks: a malloc'ed array, borrowing from the metadata. */
 static sc_bytes_t *old_lists(const sc_metadata_operator_t *op, uint32_t *n) {
   sc_bytes_t *lists = NULL;
   *n = 0;

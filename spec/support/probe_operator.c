@@ -641,8 +641,8 @@ static int operator_splits(lua_State *L) {
   return rc < 0 ? probe_fail(L, rc, &err) : 1;
 }
 
-/* operator_prepare(storage, kind, options, job, uid [, lists of each old subtask]): without lists it
- * is a fresh start */
+/* operator_prepare(storage, kind, options, job, uid [, lists of each old subtask]): without lists
+ * it is a fresh start */
 static int operator_prepare(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   const sc_operator_type_t *type = check_type(L, luaL_checkstring(L, 2));
