@@ -140,6 +140,9 @@ struct sc_task {
   sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
   sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
   enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
+  bool draining;                    /* sources: the input ends before the next read */
+  uint64_t stopped_at;              /* stands still since its snapshot of this checkpoint; or 0 */
+  bool suspended;                   /* that is complete: it may leave */
   bool asked_finish;
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
@@ -206,6 +209,7 @@ void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split); /* NULL: no more */
 void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
+void sc_attempt_drain(sc_attempt_t *a, uint32_t task); /* a source: its input ends now */
 /* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
 void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
 /* A task's metrics: appends a msgpack map for each of its operators; how many. */

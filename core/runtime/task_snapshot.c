@@ -269,6 +269,8 @@ void sc_task_look_at_clock(sc_task_t *t, int64_t mono_ms) {
 }
 
 void sc_task_aborted(sc_task_t *t, uint64_t id) {
+  if (t->stopped_at == id)
+    t->stopped_at = 0;
   if (t->n_channels)
     sc_input_abort(t->input, id);
   else
@@ -391,6 +393,8 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
 void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
                       uint64_t alignment_bytes) {
   int64_t begin = sc_world_mono_ns(t->attempt->config.world);
+  if (b->stop)
+    t->stopped_at = b->id;
   snapshot_work_t *w = new_work(t, b->id);
   cut_channels(t, w, b, overtakes);
   if (snapshot_operators(t, w) < 0) {

@@ -33,7 +33,7 @@ static void *send_all(void *arg) {
     if (sc_random_below(&s->random, 8) == 0)
       sc_output_flush(s->output);
     if (i % s->every == 0)
-      sc_output_barrier(s->output, &(sc_barrier_t){i / s->every, 0, 0}, false, NULL);
+      sc_output_barrier(s->output, &(sc_barrier_t){.id = i / s->every}, false, NULL);
   }
   sc_output_end(s->output);
   while (!sc_output_drained(s->output))
