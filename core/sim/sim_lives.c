@@ -94,9 +94,12 @@ static void asked(void *arg) { count_step(arg); }
  * stops here as a thread may that has to wait for a processor. */
 static void read_one(void *arg) {
   sc_sim_lives_t *l = arg;
+  uint32_t one_in = l->config.stall_one_in;
+  bool stalls = one_in && sc_random_below(&l->pace, one_in) == 0;
+  uint64_t most = (uint64_t)(stalls ? l->config.stall_ns : l->config.pace_ns * 2);
   l->result.records++;
-  if (l->config.pace_ns)
-    sc_sim_io(l->world, (int64_t)sc_random_below(&l->pace, (uint64_t)l->config.pace_ns * 2));
+  if (most)
+    sc_sim_io(l->world, (int64_t)sc_random_below(&l->pace, most));
 }
 
 static int called(void *arg, uint64_t count, const char *label, sc_error_t *err) {

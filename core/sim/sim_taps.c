@@ -24,10 +24,14 @@ struct tapped {
   current_key_t *keys; /* of each subtask; those of the chain's head, if that is keyed; or NULL */
 };
 
-/* One operator: its table of functions is a copy of its own with other functions. */
+/* One operator: its table of functions is a copy of its own with other functions; that of the
+ * services that it asks likewise, if it is a source. */
 typedef struct tap {
   sc_operator_ops_t ops; /* first: it is what the operator has */
+  sc_op_services_t services;
   const sc_operator_ops_t *own;
+  const sc_op_services_t *own_services;
+  sc_operator_t *op;
   tapped_t *tapped;
 } tap_t;
 
@@ -113,16 +117,30 @@ static int begin_finish(sc_operator_t *op, sc_error_t *err) {
   return tap_of(op)->own->begin_finish(op, err);
 }
 
+static bool is_record(const sc_item_t *item) { return !item->is_watermark && !item->is_status; }
+
+static int read_one(sc_operator_t *op, sc_error_t *err) {
+  sc_sim_taps_t *taps = tap_of(op)->tapped->taps;
+  taps->ops->read(taps->arg);
+  return count(op, err);
+}
+
 /* Counted when it emits: how often a source is asked in vain says nothing. */
 static int poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   sc_sim_taps_t *taps = tap_of(op)->tapped->taps;
   taps->ops->asked(taps->arg);
   int rc = tap_of(op)->own->poll(op, out, err);
-  if (rc != SC_EMIT || out->is_watermark || out->is_status)
+  if (rc != SC_EMIT || !is_record(out))
     return rc;
-  taps->ops->read(taps->arg);
-  int counted = count(op, err);
+  int counted = read_one(op, err);
   return counted < 0 ? counted : rc;
+}
+
+/* A source that writes to an exchange at once does not come by in poll. */
+static int write_one(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err) {
+  tap_t *tap = (tap_t *)((char *)c->services - offsetof(tap_t, services));
+  int rc = is_record(item) ? read_one(tap->op, err) : 0;
+  return rc < 0 ? rc : tap->own_services->write(c, item, err);
 }
 
 static int complete(sc_operator_t *op, uint64_t id, sc_error_t *err) {
@@ -137,6 +155,7 @@ static int complete(sc_operator_t *op, uint64_t id, sc_error_t *err) {
 
 static void destroy(sc_operator_t *op) {
   tap_t *tap = tap_of(op);
+  op->context->services = tap->own_services;
   op->ops = tap->own;
   tap->own->destroy(op);
   free(tap);
@@ -151,7 +170,12 @@ static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_o
   if (rc < 0)
     return rc;
   tap_t *tap = sc_malloc(sizeof *tap);
-  *tap = (tap_t){*(*out)->ops, (*out)->ops, t};
+  *tap = (tap_t){.ops = *(*out)->ops,
+                 .services = *context->services,
+                 .own = (*out)->ops,
+                 .own_services = context->services,
+                 .op = *out,
+                 .tapped = t};
   tap->ops.begin = tap->own->begin ? begin : NULL;
   tap->ops.begin_timer = tap->own->begin_timer ? begin_timer : NULL;
   tap->ops.begin_watermark = tap->own->begin_watermark ? begin_watermark : NULL;
@@ -160,6 +184,10 @@ static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_o
   tap->ops.complete = complete;
   tap->ops.destroy = destroy;
   (*out)->ops = &tap->ops;
+  if (t->type.is_source) {
+    tap->services.write = write_one;
+    context->services = &tap->services;
+  }
   return rc;
 }
 

@@ -74,7 +74,7 @@ int64_t sc_sim_now_ns(const sc_world_t *w) { return ((const sim_world_t *)w)->no
 /* ---- sanitizers, which have to be told of other stacks ---- */
 
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/asan_interface.h>
 #define TELL_TO_FIBER(w, f) \
   __sanitizer_start_switch_fiber(&(w)->shadow, (f)->stack, STACK_BYTES)
 #define TELL_IN_FIBER(w, f) \
@@ -84,7 +84,8 @@ int64_t sc_sim_now_ns(const sc_world_t *w) { return ((const sim_world_t *)w)->no
                                  (w)->stack_size)
 #define TELL_IN_SCHEDULER(w) __sanitizer_finish_switch_fiber((w)->shadow, NULL, NULL)
 #define TELL_MADE(f) ((void)0)
-#define TELL_GONE(f) ((void)0)
+/* What a fiber left that crashed must not be found again where the next stack comes to lie. */
+#define TELL_GONE(f) __asan_unpoison_memory_region((f)->stack, STACK_BYTES)
 #elif defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
 #define TELL_TO_FIBER(w, f) \

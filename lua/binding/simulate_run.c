@@ -13,6 +13,7 @@
 #include "../../core/snapshot/keyed_file.h"
 #include "plan.h"
 
+#define PADDING 200 /* blocks, of many sizes since each size may have its own place */
 #define LINE_FILE_MAX ((size_t)1 << 30) /* bytes of a part that is read back */
 
 typedef struct sink {
@@ -32,6 +33,7 @@ typedef struct run {
   uint32_t n_sinks;
   bool keys;
   const char *job_id, *dir; /* the plans' */
+  void *padding[PADDING];   /* moves all that is allocated after it */
 } run_t;
 
 /* ---- reading the spec: the table is on top ---- */
@@ -125,6 +127,8 @@ static void read_config(run_t *r, sc_sim_lives_config_t *c) {
   c->latency_ns = field_int(L, "latency_ns", 1000);
   c->pool_threads = (uint32_t)field_int(L, "pool_threads", 1);
   c->pace_ns = field_int(L, "pace_ns", 0);
+  c->stall_one_in = (uint32_t)field_int(L, "stall_one_in", 0);
+  c->stall_ns = field_int(L, "stall_ns", 0);
   c->jump_one_in = (uint32_t)field_int(L, "jump_one_in", 0);
   c->lives_max = (uint32_t)field_int(L, "lives_max", 1);
   c->turns_max = (uint64_t)field_int(L, "turns_max", INT64_MAX);
@@ -375,6 +379,8 @@ void lsc_simulate_run(lua_State *L, int index, lua_CFunction open_core, sc_buf_t
   run_t r = {.L = L, .spec = lua_absindex(L, index), .open_core = open_core};
   sc_sim_lives_config_t config = {.begin = begin, .given = given, .arg = &r};
   lua_pushvalue(L, r.spec);
+  for (int i = 0; i < PADDING && field_bool(L, "padding"); i++)
+    r.padding[i] = sc_malloc(i % 2 ? (size_t)48 * (i + 1) : (size_t)1024 << i % 7);
   r.storage = sc_sim_storage_create((uint64_t)field_int(L, "seed", 1) ^ 0x5DEECE66Du);
   lua_pop(L, 1);
   read_config(&r, &config);

@@ -189,7 +189,7 @@ local function compare_number(out, sink, known, rows)
 end
 
 local function compare_order(out, sink, known, rows)
-  if sink.kind == "calls" then return end
+  if not sink.ordered or sink.kind == "calls" then return end
   local now, first = rows_by_key(rows, known.key_of), nil
   for key, list in pairs(known.order) do
     if not same_list(list, now[key]) and (not first or key < first) then first = key end
@@ -241,7 +241,8 @@ end
 --- What a run has otherwise than the clean ones.
 -- @param known what sim_compare.learn gave
 -- @param run a result of core.simulate, of a job that finished
--- @param sinks an array of {label, kind, at_least_once = a second time is no difference but a note}
+-- @param sinks an array of {label, kind, at_least_once = a second time is no difference but a note, ordered =
+--   the rows of a key have an order}
 -- @param labels a table from uid to how an operator is called in sentences
 -- @return an array of {kind = what differs where, in words that a smaller run has, too, text}, and one of
 --   the same for what is only to be mentioned

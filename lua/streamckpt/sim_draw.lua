@@ -8,6 +8,9 @@ local sim_draw = {}
 local STARTS = 10
 -- Clean runs take so long for a look at the clock.
 local CLEAN_LOOK_NS = 20000
+-- Clean runs but the first two take so long in all; and now and then a record stalls, as it does when a job
+-- starts again: what depends on that depends on time.
+local CLEAN_NS = 50 * 1000000
 -- Checkpoints are far away in a clean run: its only one is the last.
 local NEVER_MS = 3600 * 1000
 -- Operations of the storage, as bits: create 1, write 2, sync 4, rename 8, remove 16, sync_dir 32,
@@ -82,17 +85,21 @@ local function draw_network(r, own)
 end
 
 --- A run without any failure.
--- @param number 1, 2, ...: each has another order of turns, and other buffers; but 1 and 2 are alike
+-- @param number 1, 2, ...: each has another order of turns, and other buffers; but 1 and 2 are alike, except
+--   for where things lie in memory
 -- @param job {restart, network} of the user's
--- @return settings, as for sim_draw.disturbed
-function sim_draw.clean(number, job)
+-- @param size as for sim_draw.disturbed; nil as long as it is not known
+-- @return settings, as sim_draw.disturbed gives them, without widths
+function sim_draw.clean(number, job, size)
   local schedule = math.max(number, 2)
-  local r = random(-schedule)
+  local r, first = random(-schedule), number <= 2
   return {
-    seed = schedule, look_ns = number <= 2 and CLEAN_LOOK_NS or r:one_of { 1000, 20000, 200000 },
-    latency_ns = 20000, pool_threads = 2, lives_max = 1, events = {}, interval = NEVER_MS,
-    restart = { strategy = "none" }, network = number <= 2 and job.network or draw_network(r, job.network),
-    slots = { number <= 2 and 2 or r:below(3) }, widths = {},
+    seed = schedule, look_ns = first and CLEAN_LOOK_NS or r:one_of { 1000, 20000, 200000 },
+    latency_ns = 20000, pace_ns = not first and CLEAN_NS // (size.records + 1) or 0,
+    stall_one_in = not first and 10 or 0, stall_ns = r:one_of { 20, 200, 2000 } * 1000000, pool_threads = 2,
+    padding = number == 2, lives_max = 1, events = {}, interval = NEVER_MS,
+    restart = { strategy = "none" }, network = first and job.network or draw_network(r, job.network),
+    slots = { first and 2 or r:below(3) },
   }
 end
 

@@ -7,16 +7,16 @@
 -- simulate runs the graph of an environment in a simulated world: one thread, a clock that is a number, a
 -- storage in memory; and with failures: the process dies between any two steps, tasks fail, files cannot
 -- be written, the job is cancelled and starts again with more tasks or fewer. What it leaves in the end must
--- be what a run without failures leaves. Rooms: sim_draw (what a seed decides), sim_compare (what differs),
--- sim_report (what is returned), and in C lua/binding/simulate.h.
+-- be what a run without failures leaves. Rooms: sim_graph (the graph, as wide as it may be), sim_draw (what a
+-- seed decides), sim_compare (what differs), sim_report (what is returned), and in C lua/binding/simulate.h.
 
 local config = require "streamckpt.config"
 local env_module = require "streamckpt.env"
 local misuse = require "streamckpt.misuse"
 local sim_compare = require "streamckpt.sim_compare"
 local sim_draw = require "streamckpt.sim_draw"
+local sim_graph = require "streamckpt.sim_graph"
 local sim_report = require "streamckpt.sim_report"
-local stream = require "streamckpt.stream"
 
 local testing = {}
 
@@ -24,7 +24,7 @@ local DEFAULT_SEEDS = { 1, 20 }
 -- Clean runs that have to agree; the first two are alike in everything.
 local CLEAN_RUNS = 4
 -- Further clean runs before a difference is believed.
-local CONTROL_RUNS = 6
+local CONTROL_RUNS = 8
 -- Turns of a clean run, and calls in it; a job that takes more has no end, or takes too long here.
 local CLEAN_TURNS, CLEAN_STEPS = 2000000, 20000000
 
@@ -75,90 +75,6 @@ local function seeds_of(seed, options)
   return { first, last }
 end
 
--- ---- the graph ----
-
--- A copy of the environment's nodes, `width` tasks wide. Who asked for one task keeps it.
-local function copy_nodes(env, width, own_width, count)
-  local copies, out = {}, {}
-  for i, node in ipairs(env.nodes) do
-    local copy = {}
-    for name, value in pairs(node) do copy[name] = value end
-    copy.inputs = {}
-    for k, origin in ipairs(node.inputs) do
-      copy.inputs[k] = { node = copies[origin.node], output = origin.output,
-                         partitioner = origin.partitioner, key = origin.key }
-    end
-    if width ~= own_width and copy.parallelism and copy.parallelism > 1 then copy.parallelism = width end
-    if copy.kind == "generator" and not copy.spec.count then
-      copy.spec = { fn = copy.spec.fn, rate = copy.spec.rate, count = count }
-      copy.options = { rate = copy.options.rate, count = count }
-    end
-    copies[node], out[i] = copy, copy
-  end
-  return out
-end
-
--- The environment, `width` tasks wide, as the engine starts it.
-local function describe(env, width, count)
-  local options = {}
-  for name, value in pairs(env.options) do options[name] = value end
-  options.parallelism = width
-  options.checkpoint = setmetatable({ dir = env.options.checkpoint.dir or "ckpt" },
-    { __index = env.options.checkpoint })
-  local copy = { options = options, id = env.id, name = env.name,
-                 nodes = copy_nodes(env, width, env.options.parallelism, count) }
-  local plan = env_module.describe(copy, {})
-  plan.job.warnings = nil
-  return plan
-end
-
--- All widths that the graph can have, the user's own first, and their plans.
-local function describe_all(env, options)
-  local own = env.options.parallelism
-  local widths, plans = { own }, { [own] = describe(env, own, options.count) }
-  for _, width in ipairs(options.parallelism or { 1, 2, 3 }) do
-    if not plans[width] then
-      local ok, plan = pcall(describe, env, width, options.count)
-      if ok then
-        widths[#widths + 1], plans[width] = width, plan
-      elseif options.parallelism then
-        misuse.raise("simulate: the graph cannot be %d tasks wide: %s", width, tostring(plan))
-      end
-    end
-  end
-  return widths, plans
-end
-
-local SINK_KINDS = { collect_sink = "collect", file_sink = "file", print_sink = "calls", sink = "calls" }
-
-local function is_accepted(at_least_once, uid, call)
-  if call == "print" or at_least_once == true then return true end
-  return type(at_least_once) == "table" and at_least_once[uid] == true
-end
-
-local function sinks_of(env, plan, options)
-  local sinks, labels, files = {}, {}, {}
-  for i, node in ipairs(env.nodes) do
-    local uid, kind = plan.operators[i].uid, SINK_KINDS[node.kind]
-    labels[uid] = stream.label(node)
-    if kind then
-      sinks[#sinks + 1] = {
-        node = i, uid = uid, kind = kind, label = labels[uid], dir = node.options.dir,
-        lines = node.options.format == "lines",
-        at_least_once = kind == "calls" and is_accepted(options.at_least_once, uid, node.call),
-      }
-    end
-    if node.kind == "file_source" then
-      table.move(node.options.paths, 1, #node.options.paths, #files + 1, files)
-    end
-    if node.kind == "source" and not node.spec.replayable then
-      misuse.raise("simulate: %s cannot be read again (replayable = false), so a failure loses what it "
-        .. "gave: there is nothing to compare with", labels[uid])
-    end
-  end
-  return sinks, labels, files
-end
-
 -- ---- a run ----
 
 local Trial = {}
@@ -183,7 +99,8 @@ function Trial:run(settings, turns_max, steps_max)
   local result, message = require("streamckpt.core").simulate {
     plans = plans, lives = lives, seed = settings.seed, look_ns = settings.look_ns,
     latency_ns = settings.latency_ns, jump_one_in = settings.jump_one_in,
-    pace_ns = settings.pace_ns, pool_threads = settings.pool_threads,
+    pace_ns = settings.pace_ns, stall_one_in = settings.stall_one_in, stall_ns = settings.stall_ns,
+    pool_threads = settings.pool_threads, padding = settings.padding,
     lives_max = settings.lives_max, turns_max = turns_max, steps_max = steps_max,
     events = settings.events, files = self.files, sinks = self.sinks, keys = #settings.events == 0,
   }
@@ -191,7 +108,7 @@ function Trial:run(settings, turns_max, steps_max)
 end
 
 function Trial:clean(number, width)
-  local settings = sim_draw.clean(number, self.own)
+  local settings = sim_draw.clean(number, self.own, self.size)
   settings.widths = { width }
   return self:run(settings, CLEAN_TURNS, CLEAN_STEPS)
 end
@@ -214,26 +131,19 @@ local function failed_text(run)
   return "without any failure the job fails: " .. run.error
 end
 
--- The runs without failures: what they agree on, and how large they are. Nil, and why not.
-function Trial:learn(notes)
-  local runs, own = {}, self.widths[1]
-  for i = 1, CLEAN_RUNS do
-    runs[i] = self:clean(i, own)
-    if not runs[i].finished then return nil, failed_text(runs[i]), runs[i].story end
-  end
-  self.clean_runs = runs
-  self.size = { calls = runs[1].calls, turns = runs[1].turns, ops = runs[1].ops, steps = runs[1].steps,
-                records = runs[1].records, time_ns = runs[1].time_ns }
-  self.known = sim_compare.learn(runs, self.sinks)
-  if not same(sim_compare.learn({ runs[1], runs[2] }, self.sinks), self.sinks) then
-    notes[#notes + 1] = "two runs without failures that are alike in everything differ: functions of the job "
-      .. "do not give the same each time (os.time, math.random, the order of pairs?), so less can be compared"
-  elseif not same(self.known, self.sinks) then
-    notes[#notes + 1] = "runs without failures differ with the order in which tasks have their turns: what "
-      .. "the job gives depends on time, or on how records of several sources or splits meet, so less can be "
-      .. "compared"
-  end
-  local kept = { own }
+local NOISY = "two runs without failures that are alike in everything differ: functions of the job do not "
+  .. "give the same each time (os.time, math.random, the order of pairs?), so less can be compared"
+local TIMELY = "runs without failures differ with the order in which tasks have their turns: what the job "
+  .. "gives depends on time, or on how records of several sources or splits meet, so less can be compared"
+
+local function size_of(run)
+  return { calls = run.calls, turns = run.turns, ops = run.ops, steps = run.steps, records = run.records,
+           time_ns = run.time_ns }
+end
+
+-- The widths in which a run without failures gives the same.
+local function learn_widths(self, notes)
+  local kept = { self.widths[1] }
   for i = 2, #self.widths do
     local run = self:clean(1, self.widths[i])
     if run.finished and agrees(self, run) then
@@ -243,7 +153,28 @@ function Trial:learn(notes)
         self.widths[i], run.finished and "gives something else" or "fails")
     end
   end
-  self.widths = kept
+  return kept
+end
+
+-- The runs without failures: what they agree on, and how large they are. Nil, why not, and the story.
+function Trial:learn(notes)
+  local runs, own = {}, self.widths[1]
+  for i = 1, CLEAN_RUNS do
+    runs[i] = self:clean(i, own)
+    if not runs[i].finished then return nil, failed_text(runs[i]), runs[i].story end
+    self.size = self.size or size_of(runs[i])
+  end
+  self.clean_runs = runs
+  self.known = sim_compare.learn(runs, self.sinks)
+  if not same(sim_compare.learn({ runs[1], runs[2] }, self.sinks), self.sinks) then
+    notes[#notes + 1] = NOISY
+  elseif not same(self.known, self.sinks) then
+    notes[#notes + 1] = TIMELY
+  end
+  self.widths = learn_widths(self, notes)
+  for _, sink in ipairs(self.sinks) do
+    sink.ordered = sim_graph.promises_order(self.plans, self.widths, sink)
+  end
   return true
 end
 
@@ -258,13 +189,11 @@ local function judge(self, run)
   return sim_compare.differences(self.known, run, self.sinks, self.labels)
 end
 
--- Further clean runs with this seed's buffers, which may show that less can be asked for. True where the
--- difference stays.
-local function is_real(self, settings)
+-- Further clean runs, as wide as this seed's starts, may show that less can be asked for: then what is known
+-- changes.
+local function learn_more(self, settings)
   for i = 1, CONTROL_RUNS do
-    local control = sim_draw.clean(CLEAN_RUNS + i, self.own)
-    control.network, control.widths = settings.network, { settings.widths[1] }
-    local run = self:run(control, CLEAN_TURNS, CLEAN_STEPS)
+    local run = self:clean(CLEAN_RUNS + i, settings.widths[i % #settings.widths + 1])
     if run.finished and not agrees(self, run) then
       self.clean_runs[#self.clean_runs + 1] = run
       self.known = sim_compare.learn(self.clean_runs, self.sinks)
@@ -337,7 +266,7 @@ local function try_seed(self, report, seed, mentioned)
   add_counts(report, settings, run)
   local differences, notes = judge(self, run)
   if #differences > 0 and run.finished then
-    is_real(self, settings)
+    learn_more(self, settings)
     differences, notes = judge(self, run)
   end
   for _, note in ipairs(notes) do mentioned[note.kind] = mentioned[note.kind] or note.text end
@@ -351,7 +280,7 @@ local function tell_compared(self, report)
     local k, keys = self.known.sinks[i], 0
     for _ in pairs(k.order) do keys = keys + 1 end
     report.compared.sinks[i] = { label = sink.label, rows = k.number, stable = k.stable, counted = k.counted,
-                                 keys = sink.kind == "calls" and 0 or keys }
+                                 keys = sink.ordered and keys or 0 }
   end
   local seen = {}
   for _, row in pairs(self.known.states) do
@@ -365,8 +294,8 @@ local function tell_compared(self, report)
 end
 
 local function new_trial(env, options)
-  local widths, plans = describe_all(env, options)
-  local sinks, labels, files = sinks_of(env, plans[widths[1]], options)
+  local widths, plans = sim_graph.plans(env, options.parallelism, options.count)
+  local sinks, labels, files = sim_graph.parts(env, plans[widths[1]], options.at_least_once)
   local own = env.options
   return setmetatable({
     widths = widths, plans = plans, sinks = sinks, labels = labels, files = files, shrink = options.shrink,
