@@ -72,6 +72,7 @@ typedef struct sc_barrier {
   int64_t overtake_at_ms; /* monotonic ms of the world from which it may overtake data: 0 never
                              (aligned), 1 at once (unaligned), else the checkpoint's start plus its
                              aligned timeout */
+  bool stop;             /* the job is suspended with it: after its snapshot a task stands still */
 } sc_barrier_t;
 
 typedef struct sc_element {

@@ -5,6 +5,8 @@
 #include "../base/planted.h"
 #include "input_parts.h"
 
+#define REPLAYED_IN_A_ROW 64 /* records that were in flight at a restore */
+
 sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint32_t n) {
   sc_input_t *in = sc_calloc(1, sizeof *in + n * sizeof(source_t));
   in->valve = sc_valve_create(n);
@@ -108,6 +110,8 @@ static void on_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b) {
 
 static bool may_read(const sc_input_t *in, uint32_t source) {
   return !(in->spare && !in->sources[source].rigid) &&
+         !(in->replay &&
+           sc_replay_behind(in->replay, sc_channel_name(in->sources[source].channel)->edge)) &&
          !(sc_aligner_held(in->aligner, source) && !SC_PLANTED(HELD_READ));
 }
 
@@ -213,6 +217,37 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
   return 1;
 }
 
+/* ---- what was in flight at a restore ---- */
+
+void sc_input_set_replay(sc_input_t *in, sc_replay_t *replay) {
+  in->replay = replay;
+}
+
+/* 1: *event holds a record; 0: there is none to be read now; SC_ECORRUPT. */
+static int read_replay(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
+  if (in->spare)
+    return 0;
+  int got = sc_replay_next(in->replay, &event->record, &event->port, err);
+  if (got <= 0)
+    return got;
+  in->replayed++;
+  event->kind = SC_INPUT_RECORD;
+  event->channel = UINT32_MAX;
+  return 1;
+}
+
+/* No buffer is half read. 1: *event says it all; 0: look again; SC_ECORRUPT. Gates that have
+ * nothing to wait for get a turn now and then. */
+static int next_element(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
+  bool others_first = in->replay && in->replayed % REPLAYED_IN_A_ROW == 0;
+  if (others_first && take(in))
+    return 0;
+  int got = in->replay ? read_replay(in, event, err) : 0;
+  if (got)
+    return got;
+  return take(in) ? 0 : 1; /* the last of a gate's virtual channels may just have ended */
+}
+
 /* ---- the stream of events ---- */
 
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
@@ -223,7 +258,7 @@ int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
       sc__input_take_heads(in);
     if (hand_out(in, event))
       break;
-    int got = in->current ? read_record(in, event, err) : take(in) ? 0 : 1;
+    int got = in->current ? read_record(in, event, err) : next_element(in, event, err);
     if (got < 0)
       return got;
     if (got)
@@ -254,6 +289,8 @@ sc_record_t *sc_input_ahead(sc_input_t *in) {
 
 bool sc_input_ready(sc_input_t *in) {
   if (in->due_count > 0 || in->rest.len > 0 || sc_input_urgent(in))
+    return true;
+  if (in->replay && !in->spare && sc_replay_ready(in->replay))
     return true;
   for (uint32_t i = 0; i < in->n; i++)
     if (may_read(in, i) && (in->sources[i].parked || !sc_channel_empty(in->sources[i].channel)))

@@ -29,6 +29,7 @@
 #include "../data/record.h"
 #include "barrier.h"
 #include "channel.h"
+#include "replay.h"
 
 typedef struct sc_input sc_input_t;
 
@@ -46,7 +47,8 @@ typedef enum {
 typedef struct sc_input_event {
   sc_input_kind_t kind;     /* says which of the fields count */
   uint32_t port;            /* input port of the operator that the channel's edge leads to */
-  uint32_t channel;         /* index in the array given to sc_input_create */
+  uint32_t channel;         /* index in the array given to sc_input_create; of a record that was in
+                             * flight at a restore UINT32_MAX */
   sc_record_t record;       /* RECORD */
   int64_t watermark;        /* WATERMARK */
   bool idle;                /* STATUS */
@@ -64,6 +66,10 @@ sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint
 void sc_input_destroy(sc_input_t *in); /* NULL is fine */
 /* At least once: barriers are only counted. Before it is used. */
 void sc_input_count_only(sc_input_t *in);
+/* What was in flight at a restore: read before the real channels of its gates, none of whose
+ * elements is taken in its turn before that; so an aligned checkpoint waits until it is drained.
+ * Borrowed until NULL is given. */
+void sc_input_set_replay(sc_input_t *in, sc_replay_t *replay);
 /* Next event; 0, or SC_ECORRUPT if a buffer is damaged. */
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
 /* Look ahead in the buffer that is being read: a record with a key that is still to come, each

@@ -31,6 +31,8 @@ struct sc_input {
   uint32_t turn;           /* the channel to look at first when the next element is taken */
   uint32_t n_ended;        /* channels that have ended */
   uint32_t n_closed;       /* channels that are closed */
+  sc_replay_t *replay;     /* what was in flight at a restore, or NULL; borrowed */
+  uint32_t replayed;       /* records of it */
   bool spare;              /* only rigid channels are read (sc_input_spare) */
   sc_barrier_t *known;     /* barriers of checkpoints that began here and have not started */
   uint32_t n_known, known_cap;

@@ -204,6 +204,30 @@ static void find_finished(sc_attempt_t *a) {
   }
 }
 
+static bool is_captured(const sc_graph_t *g, const sc_chain_plan_t *chain) {
+  for (uint32_t e = 0; e < g->n_edges; e++) {
+    const sc_edge_t *edge = &g->edges[e];
+    bool touches = edge->to == chain->nodes[0] || &g->chains[g->nodes[edge->from].chain] == chain;
+    if (!edge->chained && touches && !sc_partitioner_rigid(edge->partitioner))
+      return true;
+  }
+  return false;
+}
+
+/* Tasks of one slot do things in the same round: they share files first. */
+static void share_files(sc_attempt_t *a) {
+  const sc_attempt_config_t *c = &a->config;
+  a->files = sc_inflight_files_create(&(sc_inflight_files_config_t){
+      .world = c->world, .storage = c->storage, .graph = c->graph, .job_dir = c->job_dir,
+      .attempt = c->number, .region = c->region, .per_file = c->subtasks_per_file,
+      .generation = sc_inflight_plan_generation(c->inflight)});
+  for (uint32_t s = 0; s < c->n_slots; s++)
+    for (uint32_t i = 0; i < a->slots[s].n_tasks; i++) {
+      sc_task_t *t = a->slots[s].tasks[i];
+      t->member = is_captured(c->graph, t->plan) ? sc_inflight_files_join(a->files) : UINT32_MAX;
+    }
+}
+
 sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
   sc_attempt_t *a = sc_calloc(1, sizeof *a);
   a->config = *config;
@@ -220,6 +244,7 @@ sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
     if (is_here(a, i))
       init_task(a, i);
   wire(a);
+  share_files(a);
   find_finished(a);
   atomic_init(&a->deployed, false);
   atomic_init(&a->canceled, false);
@@ -263,6 +288,7 @@ void sc_attempt_interrupt(sc_attempt_t *a) {
 
 static void destroy_task(sc_task_t *t) {
   sc_task_drop_works(t);
+  sc_task_replay_end(t);
   sc_chain_fini(&t->chain);
   sc_input_destroy(t->input);
   sc_timers_destroy(t->timers);
@@ -286,6 +312,7 @@ void sc_attempt_destroy(sc_attempt_t *a) {
     sc_output_destroy(a->outputs[i]);
   for (uint32_t i = 0; i < a->n_channels; i++)
     sc_channel_destroy(a->channels[i]);
+  sc_inflight_files_destroy(a->files);
   while (a->counters) {
     sc_named_counter_t *c = a->counters;
     a->counters = c->next;

@@ -102,6 +102,7 @@ typedef struct sc_job_status {
   int error_code;
   char *restored_path;              /* what it began from, malloc'ed, or NULL */
   bool was_complete;                /* "latest" was the last checkpoint of a finished run */
+  bool stopped;                     /* FINISHED by sc_job_stop without drain: a start goes on */
   sc_region_status_t *regions;
   uint32_t n_regions;
 } sc_job_status_t;
@@ -111,6 +112,11 @@ const char *sc_job_id(const sc_job_t *job);
 void sc_job_cancel(sc_job_t *job);  /* idempotent */
 /* Ask for a checkpoint, which is taken when the job runs: a ticket for sc_job_ticket. */
 uint64_t sc_job_checkpoint(sc_job_t *job);
+/* Stop the job with a checkpoint, which is kept whatever the options say: a ticket, answered when
+ * that is complete; the job ends when its sinks have committed. Without `drain` its input stops
+ * where it is, and a start from the checkpoint goes on there. With it the input ends here: the last
+ * watermark is handed on, and the job is complete. Where it fails the job goes on. */
+uint64_t sc_job_stop(sc_job_t *job, bool drain);
 /* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given
  * once. */
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);

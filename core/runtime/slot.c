@@ -12,7 +12,7 @@
 
 /* ---- mail from the coordinator ---- */
 
-typedef enum { TRIGGER, COMPLETE, ABORT, SPLIT, NO_MORE, FINISHED, LIST_SPLITS } tell_kind_t;
+typedef enum { TRIGGER, COMPLETE, ABORT, SPLIT, NO_MORE, FINISHED, DRAIN, LIST_SPLITS } tell_kind_t;
 
 typedef struct tell {
   sc_mail_t mail;
@@ -115,6 +115,8 @@ static void forget_trigger(sc_task_t *t, uint64_t id) {
 static void completed(sc_task_t *t, uint64_t id) {
   if (t->first_ended_snapshot && id >= t->first_ended_snapshot)
     t->final_complete = true;
+  if (t->stopped_at && id >= t->stopped_at)
+    t->suspended = true;
   for (uint32_t i = t->chain.n_links; i > 0; i--) {
     sc_operator_t *op = t->chain.links[i - 1].op;
     sc_error_t err = SC_ERROR_INIT;
@@ -128,6 +130,7 @@ static void completed(sc_task_t *t, uint64_t id) {
 
 static void leave(sc_task_t *t) {
   sc_task_drop_open(t);
+  sc_task_leave_files(t);
   sc_input_receiver_gone(t->input);
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     sc_output_close(t->chain.outputs[i]);
@@ -179,6 +182,9 @@ static void run_tell(sc_mail_t *mail, void *owner) {
       if (alive)
         leave(t);
       break;
+    case DRAIN:
+      t->draining = true;
+      break;
   }
   drop_tell(mail);
 }
@@ -214,6 +220,10 @@ void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split) {
 
 void sc_attempt_finished(sc_attempt_t *a, uint32_t task) {
   tell(a, &(tell_t){.kind = FINISHED, .task = &a->tasks[task]});
+}
+
+void sc_attempt_drain(sc_attempt_t *a, uint32_t task) {
+  tell(a, &(tell_t){.kind = DRAIN, .task = &a->tasks[task]});
 }
 
 typedef struct list_work { sc_work_t work; sc_attempt_t *attempt; uint32_t node; } list_work_t;

@@ -6,6 +6,10 @@
  *     --all handed on--> ENDED (waits for its final checkpoint, queues empty, commits done)
  *     --asked and answered--> FINISHED;   any --error or cancel--> DOWN
  *
+ * A task that has taken the snapshot with which its job is suspended stands still: it reads and
+ * fires nothing until it hears that the checkpoint is complete (then it leaves, when its commits
+ * are done) or aborted (then it goes on).
+ *
  * A task restored as finished goes from LOADING to ENDED: it opens (sinks commit what the
  * checkpoint promised), hands on the last watermark and END, and leaves.
  */
@@ -162,6 +166,10 @@ static int read_input(sc_task_t *t, int most) {
 /* Up to `most` polls of a source: how many something came of. */
 static int read_source(sc_task_t *t, int most) {
   sc_link_t *head = &t->chain.links[0];
+  if (t->draining && !mid_record(t)) {
+    begin_end(t);
+    return 1;
+  }
   if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
     return 0;
   t->wake_at_ms = 0;
@@ -187,8 +195,8 @@ static int read_source(sc_task_t *t, int most) {
 }
 
 static bool may_leave(sc_task_t *t) {
-  if (t->asked_finish || t->works ||
-      (t->attempt->config.checkpointing && !t->final_complete))
+  bool last_held = t->suspended || t->final_complete || !t->attempt->config.checkpointing;
+  if (t->asked_finish || t->works || !last_held)
     return false;
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     if (!sc_output_drained(t->chain.outputs[i]))
@@ -235,6 +243,8 @@ static int before_records(sc_task_t *t) {
 /* One thing, or up to `most` records in a row: how many things, 0 where there is nothing to do now,
  * negative on error. */
 static int step_some(sc_task_t *t, int most) {
+  if (t->stopped_at)
+    return 0;
   bool hasty = in_haste(t);
   int rc = before_records(t);
   if (rc || !sc_chain_idle(&t->chain))
@@ -251,12 +261,17 @@ static int step_some(sc_task_t *t, int most) {
     bool goes_on = room || (mid_record(t) && sc_chain_goes_on(&t->chain));
     return t->phase == SC_PHASE_RUNNING && goes_on ? read_source(t, most) : 0;
   }
+  if (t->replay)
+    sc_task_replay_step(t);
   sc_input_spare(t->input, !room);
   if (!room && !hasty)
     return 0;
   if (!room)
     t->chain.overdrawn = 0; /* each record of an input that cannot be captured has its own */
-  return read_input(t, most);
+  rc = read_input(t, most);
+  if (rc >= 0 && t->replay && sc_chain_idle(&t->chain))
+    sc_task_replay_step(t); /* its bytes are not borrowed any more */
+  return rc;
 }
 
 static bool fold(sc_task_t *t) {
@@ -279,7 +294,7 @@ static bool is_alive(const sc_task_t *t) {
 }
 
 bool sc_task_serve(sc_task_t *t) {
-  if (!is_alive(t) || !(t->trigger.id || sc_input_urgent(t->input)))
+  if (!is_alive(t) || t->stopped_at || !(t->trigger.id || sc_input_urgent(t->input)))
     return false;
   int64_t begin = now_ns(t);
   bool moved = false;
@@ -325,7 +340,7 @@ bool sc_task_step(sc_task_t *t) {
     if (now - begin > TASK_BUDGET_NS || sc_mailbox_any(&t->slot->mailbox))
       break;
   }
-  if (t->phase == SC_PHASE_ENDED && may_leave(t)) {
+  if ((t->phase == SC_PHASE_ENDED || t->suspended) && may_leave(t)) {
     t->asked_finish = true;
     sc_task_report(t, SC_REPORT_FINISH);
   }
@@ -333,7 +348,7 @@ bool sc_task_step(sc_task_t *t) {
 }
 
 bool sc_task_idle(sc_task_t *t) {
-  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || mid_record(t))
+  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || mid_record(t) || t->stopped_at)
     return false;
   int rc = sc_chain_begin_idle(&t->chain, &t->error);
   if (rc < 0)
@@ -342,6 +357,8 @@ bool sc_task_idle(sc_task_t *t) {
 }
 
 int64_t sc_task_deadline_ms(sc_task_t *t) {
+  if (t->stopped_at)
+    return INT64_MAX;
   /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
   if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;

@@ -33,6 +33,11 @@ typedef struct snapshot_work {
   sc_task_t *task;
   uint64_t id;
   sc_cut_t *cut;                /* a reference */
+  sc_inflight_share_t share;    /* of the checkpoint's files of in-flight data */
+  bool shares;                  /* it has one: nothing was said of it yet, or it was handed over */
+  atomic_uint halves;           /* of the pool's part, not done: the share, and all else */
+  int rc, share_rc;             /* what came of each */
+  sc_error_t error, share_error;
   int64_t overtake_at_ms;       /* when queued barriers move to the head; INT64_MAX: none */
   bool frozen;                  /* the keyed part is not ready: the start's hold of the cut */
   bool at_once;                 /* the pool's part is run here and now */
@@ -51,6 +56,9 @@ static void free_work(snapshot_work_t *w) {
   free(w->parts);
   sc_task_snapshot_destroy(w->snapshot);
   sc_cut_unref(w->cut);
+  sc_inflight_share_fini(&w->share);
+  sc_error_clear(&w->error);
+  sc_error_clear(&w->share_error);
   free(w->dir);
   free(w);
 }
@@ -65,6 +73,8 @@ static void end_work(sc_task_t *t, snapshot_work_t *w) {
   while (*at != w)
     at = &(*at)->next;
   *at = w->next;
+  if (w->shares)
+    sc_inflight_files_withdraw(t->attempt->files, t->member, w->id);
   if (w->keyed)
     w->window->ops->snapshot_done(w->window, w->keyed);
   free_work(w);
@@ -130,30 +140,53 @@ static int run_parts(snapshot_work_t *w, sc_error_t *err) {
   return 0;
 }
 
-static int run_all(snapshot_work_t *w, sc_error_t *err) {
-  sc_inflight_t inflight;
-  sc_cut_take(w->cut, &inflight);
-  int rc = run_parts(w, err);
-  if (rc >= 0)
-    rc = write_keyed(w, err);
-  sc_inflight_fini(&inflight);
-  return rc;
-}
-
-static void run_work(sc_work_t *work) {
-  snapshot_work_t *w = (snapshot_work_t *)work;
+/* The end of the pool's part, on the thread that did the last of it. */
+static void acknowledge(snapshot_work_t *w, int rc, sc_error_t *err) {
   sc_attempt_t *a = w->attempt;
   sc_report_t *r = sc_report_new(a, SC_REPORT_ACK, w->task->index);
   r->id = w->id;
-  int rc = run_all(w, &r->error);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
-  if (rc < 0 && !SC_PLANTED(LOST_PART))
+  if (rc < 0 && !SC_PLANTED(LOST_PART)) {
     r->kind = SC_REPORT_DECLINE;
+    sc_error_move(&r->error, err);
+  }
+  if (rc >= 0) {
+    sc_inflight_share_move(a->files, &w->share, w->snapshot);
+    w->snapshot->bytes += w->share.written;
+  }
   r->snapshot = w->snapshot;
   w->snapshot = NULL;
   sc_report_post(a, r);
   sc_mailbox_post(&w->task->slot->mailbox, &w->mail);
   sc_attempt_unref(a);
+}
+
+static void half_done(snapshot_work_t *w) {
+  /* Acquire and release: whoever comes last sees what the other half has written. */
+  if (atomic_fetch_sub_explicit(&w->halves, 1, memory_order_acq_rel) > 1)
+    return;
+  acknowledge(w, w->rc < 0 ? w->rc : w->share_rc, w->rc < 0 ? &w->error : &w->share_error);
+}
+
+static void share_done(sc_inflight_share_t *share, int rc, sc_error_t *err) {
+  snapshot_work_t *w = share->arg;
+  w->share_rc = rc;
+  sc_error_move(&w->share_error, err);
+  half_done(w);
+}
+
+static void run_work(sc_work_t *work) {
+  snapshot_work_t *w = (snapshot_work_t *)work;
+  atomic_init(&w->halves, w->shares ? 2 : 1);
+  if (w->shares) { /* first: its buffers are needed */
+    w->shares = false;
+    sc_cut_take(w->cut, &w->share.data);
+    sc_inflight_files_add(w->attempt->files, &w->share);
+  }
+  w->rc = run_parts(w, &w->error);
+  if (w->rc >= 0)
+    w->rc = write_keyed(w, &w->error);
+  half_done(w);
 }
 
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
@@ -202,6 +235,11 @@ static void drop_open(sc_task_t *t, snapshot_work_t *w) {
   end_work(t, w);
 }
 
+void sc_task_leave_files(sc_task_t *t) {
+  if (t->member != UINT32_MAX)
+    sc_inflight_files_leave(t->attempt->files, t->member);
+}
+
 void sc_task_drop_open(sc_task_t *t) {
   for (snapshot_work_t *w = t->works, *next; w; w = next) {
     next = w->next;
@@ -231,6 +269,8 @@ void sc_task_look_at_clock(sc_task_t *t, int64_t mono_ms) {
 }
 
 void sc_task_aborted(sc_task_t *t, uint64_t id) {
+  if (t->stopped_at == id)
+    t->stopped_at = 0;
   if (t->n_channels)
     sc_input_abort(t->input, id);
   else
@@ -247,6 +287,8 @@ void sc_task_aborted(sc_task_t *t, uint64_t id) {
   snapshot_work_t *w = find_work(t, id);
   if (w)
     drop_open(t, w);
+  if (t->member != UINT32_MAX)
+    sc_inflight_files_abort(t->attempt->files, t->member, id);
   if (sc_input_pending(t->input) == 0)
     t->first_barrier_ns = 0;
 }
@@ -306,6 +348,20 @@ static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
   return w;
 }
 
+/* Every member of a group has a share in each checkpoint that may overtake, if only an empty one:
+ * the others wait for it. */
+static void share_inflight(sc_task_t *t, snapshot_work_t *w, bool may) {
+  sc_assert(!t->replay || may); /* the others wait until it is drained */
+  if (!may || t->member == UINT32_MAX)
+    return;
+  w->shares = true;
+  w->share = (sc_inflight_share_t){
+      .member = t->member, .checkpoint = w->id, .done = share_done, .arg = w};
+  if (t->replay)
+    w->share.n_rests = sc_task_replay_rest(t, &w->share.rests);
+  sc_inflight_files_begin(t->attempt->files, t->member, w->id);
+}
+
 /* The barrier goes out, and what is in flight is kept (DESIGN section 4, 1 and 2). */
 static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, bool overtakes) {
   int64_t mono_ms = sc_world_mono_ns(t->attempt->config.world) / 1000000;
@@ -317,6 +373,7 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
     w->overtake_at_ms = b->overtake_at_ms;
   if (overtakes)
     sc_input_capture(t->input, w->cut);
+  share_inflight(t, w, may);
   if (t->is_source)
     sc_input_pass(t->input, b->id);
 }
@@ -336,6 +393,8 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
 void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
                       uint64_t alignment_bytes) {
   int64_t begin = sc_world_mono_ns(t->attempt->config.world);
+  if (b->stop)
+    t->stopped_at = b->id;
   snapshot_work_t *w = new_work(t, b->id);
   cut_channels(t, w, b, overtakes);
   if (snapshot_operators(t, w) < 0) {

@@ -97,7 +97,7 @@ static void set_regions(lua_State *L, const sc_job_status_t *s) {
 static int job_status(lua_State *L) {
   sc_job_status_t s;
   sc_job_t *job = check(L);
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 11);
   sc_job_status(job, &s);
   set_str(L, "state", sc_job_state_name(s.state));
   set_int(L, "attempt", s.attempt);
@@ -112,6 +112,10 @@ static int job_status(lua_State *L) {
   if (s.was_complete) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "was_complete");
+  }
+  if (s.stopped) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "stopped");
   }
   set_regions(L, &s);
   sc_job_status_fini(&s);
@@ -185,6 +189,43 @@ static int job_checkpoint(lua_State *L) {
   return 1;
 }
 
+/* It has ended after its checkpoint was complete: push the path, or what became of its commits. */
+static int stopped(lua_State *L, sc_job_t *job) {
+  sc_job_status_t s;
+  sc_error_t err = SC_ERROR_INIT;
+  sc_job_status(job, &s);
+  const char *path = s.last_checkpoint_path ? s.last_checkpoint_path : "";
+  int rc = 0;
+  if (s.state == SC_JOB_FAILED)
+    rc = sc_fail(&err, SC_EFAILED, "%s is complete, but the job failed before all sinks had "
+                 "committed what it holds (a start from it does that): %s", path,
+                 s.error ? s.error : "the cause is not known");
+  else if (s.state != SC_JOB_FINISHED)
+    rc = sc_fail(&err, SC_ECANCELED, "%s is complete, but the job was canceled before all sinks "
+                 "had committed what it holds (a start from it does that)", path);
+  lua_pushstring(L, path);
+  sc_job_status_fini(&s);
+  return rc < 0 ? lsc_push_failure(L, rc, &err) : 1;
+}
+
+/* job:stop(drain) */
+static int job_stop(lua_State *L) {
+  sc_job_t *job = check(L);
+  sc_error_t err = SC_ERROR_INIT;
+  bool drain = lua_toboolean(L, 2);
+  if (!lsc_engine_runs())
+    return lsc_push_failure(L, sc_fail(&err, SC_ECLOSED, "the process is leaving"), &err);
+  uint64_t ticket = sc_job_stop(job, drain), id = 0;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job, -1);
+  if (rc < 0)
+    return lsc_push_failure(L, rc, &err);
+  while (!ended(job))
+    news(L, job, -1);
+  return stopped(L, job);
+}
+
 /* Push what `fill` wrote as a Lua value. A buffer is freed before anything may raise. */
 static int push_value(lua_State *L, sc_buf_t *bytes) {
   sc_error_t err = SC_ERROR_INIT;
@@ -226,7 +267,8 @@ static int job_fd(lua_State *L) {
 void lsc_job_open(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"id", job_id}, {"status", job_status}, {"wait", job_wait}, {"cancel", job_cancel},
-      {"checkpoint", job_checkpoint}, {"statistics", job_statistics}, {"metrics", job_metrics},
+      {"checkpoint", job_checkpoint}, {"stop", job_stop}, {"statistics", job_statistics},
+      {"metrics", job_metrics},
       {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc},
       {NULL, NULL}};
   luaL_newmetatable(L, LSC_JOB);

@@ -56,9 +56,10 @@ end
 --   checkpoint { interval (0: none), dir, mode ("exactly_once"; "at_least_once": no channel waits for
 --     another, what a failure repeats may count twice), unaligned (false: barriers wait their turn;
 --     true: they may overtake data, which becomes part of the checkpoint), aligned_timeout (0: at once;
---     they overtake only after so long), timeout ("10min"), min_pause (0), max_concurrent (1),
---     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation"),
---     after_tasks_finish (true; false: none while only some tasks have ended, then only the final one),
+--     they overtake only after so long), timeout ("10min"), min_pause (0: from a completed one to the
+--     next), failure_pause (0: from a failed one), max_concurrent (1), tolerable_failures
+--     ("unlimited"), retain (1), externalized ("retain_on_cancellation"), after_tasks_finish (true;
+--     false: none while only some tasks have ended, then only the final one),
 --     max_subtasks_per_channel_state_file (5),
 --     sync (true; false: a checkpoint outlives the process, but perhaps not a loss of power) },
 --   state { backend ("heap"), sync (false: snapshots are written while records flow) },
@@ -203,6 +204,7 @@ local function job_plan(self, start, built)
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
     slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
+    failure_pause = checkpoint.failure_pause,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
     unaligned = checkpoint.unaligned, aligned_timeout = checkpoint.aligned_timeout,
@@ -233,6 +235,9 @@ function env.describe(self, start)
 end
 
 --- Whether a value is an environment.
+-- @param value anything
+-- @return true or false
+-- Example: env.is(sc.env()) --> true
 function env.is(value)
   return getmetatable(value) == Env
 end

@@ -180,6 +180,7 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
                           .segment_size = p->segment_size,
                           .exclusive_buffers = p->exclusive,
                           .floating_buffers = p->floating,
+                          .overdraft_buffers = p->overdraft,
                           .buffer_timeout_ms = p->buffer_timeout_ms,
                           .log_level = SC_LOG_OFF,
                           .from = r->life == 0 && p->seed % 2 ? NULL : "latest"};

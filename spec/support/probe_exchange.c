@@ -176,7 +176,7 @@ static int channel_push(lua_State *L) {
 }
 
 static int channel_push_barrier(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
   sc_channel_push_barrier(channel_of(L, 1), &b);
   return 0;
 }
@@ -263,7 +263,7 @@ static int cut_take(lua_State *L) {
 
 /* (barrier's id, overtake_at_ms or nil) of arguments 2 and 3 */
 static sc_barrier_t barrier_of(lua_State *L) {
-  return (sc_barrier_t){(uint64_t)luaL_checkinteger(L, 2), 0, luaL_optinteger(L, 3, 0)};
+  return (sc_barrier_t){(uint64_t)luaL_checkinteger(L, 2), 0, luaL_optinteger(L, 3, 0), false};
 }
 
 /* channel_barrier(channel, id, overtake_at_ms, now, cut) */
@@ -403,7 +403,7 @@ static int output_status(lua_State *L) {
 
 /* output_barrier(output, id, timestamp): an aligned one, of nobody's */
 static int output_barrier(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
   sc_output_barrier(object(L, 1), &b, false, NULL);
   return 0;
 }
@@ -704,7 +704,7 @@ static int input_ready(lua_State *L) {
 /* input_trigger(input, id, timestamp, overtake_at_ms) */
 static int input_trigger(lua_State *L) {
   sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0),
-                    luaL_optinteger(L, 4, 0)};
+                    luaL_optinteger(L, 4, 0), false};
   sc_input_trigger(object(L, 1), &b);
   return 0;
 }
@@ -778,6 +778,7 @@ void probe_exchange(lua_State *L) {
       F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
       F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage),
       {"channel_hammer", probe_channel_hammer},
+      {"cut_hammer", probe_cut_hammer},
       F(output_new), F(output_destroy), F(output_emit), F(output_watermark), F(output_status),
       F(output_barrier), F(output_cut), F(output_overtake), F(output_end), F(output_close),
       F(output_flush), F(output_has_room),

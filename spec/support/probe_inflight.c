@@ -131,7 +131,7 @@ static int files_new(lua_State *L) {
   if (!g)
     return probe_raise(L, &err);
   files_t *f = lua_newuserdatauv(L, sizeof *f, 1);
-  *f = (files_t){.world = {.ops = &files_world_ops, .storage = s}, .graph = g,
+  *f = (files_t){.world = {.ops = &files_world_ops}, .graph = g,
                  .pool = sc_pool_create(256), .dir = sc_strdup(dir)};
   f->works_tail = &f->works;
   if (luaL_newmetatable(L, FILES_TYPE)) {
@@ -143,7 +143,7 @@ static int files_new(lua_State *L) {
   lua_setiuservalue(L, -2, 1); /* the storage lives as long */
   lua_pushvalue(L, 4);
   f->files = sc_inflight_files_create(&(sc_inflight_files_config_t){
-      .world = &f->world, .graph = g, .job_dir = f->dir,
+      .world = &f->world, .storage = s, .graph = g, .job_dir = f->dir,
       .attempt = (uint64_t)probe_opt_int(L, "attempt", 1),
       .generation = (uint32_t)probe_opt_int(L, "generation", 1),
       .per_file = (uint32_t)probe_opt_int(L, "per_file", 5)});
