@@ -100,7 +100,7 @@ function Trial:run(settings, turns_max, steps_max)
     plans = plans, lives = lives, seed = settings.seed, look_ns = settings.look_ns,
     latency_ns = settings.latency_ns, jump_one_in = settings.jump_one_in,
     pace_ns = settings.pace_ns, stall_one_in = settings.stall_one_in, stall_ns = settings.stall_ns,
-    pool_threads = settings.pool_threads, padding = settings.padding,
+    pool_threads = settings.pool_threads, random = settings.random,
     lives_max = settings.lives_max, turns_max = turns_max, steps_max = steps_max,
     events = settings.events, files = self.files, sinks = self.sinks, keys = #settings.events == 0,
   }
@@ -132,7 +132,7 @@ local function failed_text(run)
 end
 
 local NOISY = "two runs without failures that are alike in everything differ: functions of the job do not "
-  .. "give the same each time (os.time, math.random, the order of pairs?), so less can be compared"
+  .. "give the same each time (math.random, os.time, the order of pairs?), so less can be compared"
 local TIMELY = "runs without failures differ with the order in which tasks have their turns: what the job "
   .. "gives depends on time, or on how records of several sources or splits meet, so less can be compared"
 

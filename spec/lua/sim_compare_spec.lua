@@ -68,7 +68,8 @@ describe("rows of a sink", function()
   it("may be given to a function twice where that is accepted: a note", function()
     local sink = { label = "to 'tell'", kind = "calls" }
     local clean = { run { "1", "2" } }
-    assert.matches("^to 'tell': 1 row was given to it twice: 2; a sink's function", differ(clean, run { "1", "2", "2" }, sink)[1])
+    assert.matches("^to 'tell': 1 row was given to it twice: 2; a sink's function",
+                   differ(clean, run { "1", "2", "2" }, sink)[1])
     sink.at_least_once = true
     local differences, notes = differ(clean, run { "1", "2", "2" }, sink)
     assert.same({}, differences)
