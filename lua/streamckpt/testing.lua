@@ -141,16 +141,25 @@ local function size_of(run)
            time_ns = run.time_ns }
 end
 
--- The widths in which a run without failures gives the same.
+-- Why a width is left out; nil where a run without failures gives the same.
+local function not_so_wide(self, width)
+  if self.own.unaligned and not sim_graph.same_exchanges(self.plans[self.widths[1]], self.plans[width]) then
+    return "some values are dealt to tasks in another way, and what an unaligned checkpoint holds of them "
+      .. "would have nowhere to go"
+  end
+  local run = self:clean(1, width)
+  if not run.finished then return "even a run without failures fails" end
+  return not agrees(self, run) and "even a run without failures gives something else" or nil
+end
+
 local function learn_widths(self, notes)
   local kept = { self.widths[1] }
   for i = 2, #self.widths do
-    local run = self:clean(1, self.widths[i])
-    if run.finished and agrees(self, run) then
-      kept[#kept + 1] = self.widths[i]
+    local why = not_so_wide(self, self.widths[i])
+    if why then
+      notes[#notes + 1] = ("with parallelism %d %s: it is left out"):format(self.widths[i], why)
     else
-      notes[#notes + 1] = ("with parallelism %d even a run without failures %s: it is left out"):format(
-        self.widths[i], run.finished and "gives something else" or "fails")
+      kept[#kept + 1] = self.widths[i]
     end
   end
   return kept
@@ -299,7 +308,8 @@ local function new_trial(env, options)
   local own = env.options
   return setmetatable({
     widths = widths, plans = plans, sinks = sinks, labels = labels, files = files, shrink = options.shrink,
-    own = { restart = own.restart, network = own.network, retain = own.checkpoint.retain },
+    own = { restart = own.restart, network = own.network, retain = own.checkpoint.retain,
+            unaligned = own.checkpoint.unaligned },
   }, Trial)
 end
 
