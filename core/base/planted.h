@@ -23,7 +23,14 @@
   XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
-  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")
+  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                     \
+  XX(ACK_EARLY, "a task acknowledges before its output barriers are taken or moved")               \
+  XX(CAPTURE_OPEN, "a barrier at the head closes no capture")                                      \
+  XX(HALF_READ, "the rest of a half-read buffer is not kept")                                      \
+  XX(OVERTAKE_ALL, "a moved barrier keeps the buffers behind it too")                              \
+  XX(NO_OVERDRAFT, "a task that waits to start a checkpoint waits for room, too")                  \
+  XX(MAIL_AT_ONCE, "a mailed trigger starts an aligned checkpoint before the closing elements")    \
+  XX(SETTLE_GONE, "a barrier for a finished receiver stays unsettled")
 
 #ifdef SC_PLANT
 #define SC__PLANT_NAME(name, text) SC_PLANT_##name,

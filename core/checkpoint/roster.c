@@ -32,6 +32,17 @@ void sc_roster_reset(sc_roster_t *r, const sc_topology_t *t) {
   }
 }
 
+void sc_roster_restart(sc_roster_t *r, uint32_t task) {
+  sc_assert(task < r->n_tasks);
+  sc_roster_task_t *t = &r->tasks[task];
+  r->n_unended += t->life != SC_TASK_RUNNING;
+  r->n_unfinished += t->life == SC_TASK_FINISHED;
+  t->life = SC_TASK_RUNNING;
+  t->asked = false;
+  sc_task_snapshot_destroy(t->final);
+  t->final = NULL;
+}
+
 void sc_roster_end(sc_roster_t *r, uint32_t task) {
   sc_assert(task < r->n_tasks);
   if (r->tasks[task].life != SC_TASK_RUNNING)

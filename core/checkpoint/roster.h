@@ -2,6 +2,7 @@
  * roster: the tasks of the running attempt, as far as checkpoints care.
  *
  *   RUNNING --sc_roster_end--> ENDED --sc_roster_finish--> FINISHED
+ *   any --sc_roster_restart--> RUNNING
  *
  * A task that has ended has handed end of input on; one that is FINISHED was told that it may leave
  * and is neither triggered nor waited for. Once a completed checkpoint holds a snapshot that a task
@@ -44,6 +45,8 @@ void sc_roster_init(sc_roster_t *r); /* no tasks */
 void sc_roster_fini(sc_roster_t *r);
 /* A new attempt: all tasks RUNNING, no final snapshots. */
 void sc_roster_reset(sc_roster_t *r, const sc_topology_t *t);
+/* The task alone runs anew, from a checkpoint: RUNNING, and without a final snapshot. */
+void sc_roster_restart(sc_roster_t *r, uint32_t task);
 
 void sc_roster_end(sc_roster_t *r, uint32_t task);    /* RUNNING -> ENDED; else nothing */
 void sc_roster_finish(sc_roster_t *r, uint32_t task); /* -> FINISHED */

@@ -1,15 +1,19 @@
 /*
- * job: one job from start to end: opens its folder, chooses what to restore, runs attempts one
- * after another, carries out what the checkpoint coordinator decides, and shows it all to the user.
+ * job: one job from start to end: opens its folder, chooses what to restore, runs the attempts of
+ * its regions, each one after another, carries out what the checkpoint coordinator decides, and
+ * shows it all to the user.
  *
  *   OPENING (sc_job_start, the caller's thread: lock, scan, choose, prepare sinks)
  *     -> STARTING --every task ready--> RUNNING --every task finished--> FINISHED
  *   STARTING, RUNNING --a task fails--> RESTARTING --delay--> STARTING | FAILED
  *   any --sc_job_cancel--> CANCELING -> CANCELED
+ *   Where the graph has several regions (regions.h), only that of the task restarts; the others run
+ *   on. The job is RUNNING when all its regions are, and RESTARTING while one is to begin again.
  *   RESTARTING begins only when nothing of the old attempt runs any more and a decided checkpoint
  *   has been written (DESIGN section 6, "What is complete").
  *
- * Rooms: job_open (what sc_job_start does), job_back (what to go back to), job_actions (the
+ * Rooms: job_open (what sc_job_start does), job_regions (attempts of the regions, and what follows
+ * when one fails), job_reports (what tasks tell), job_back (what to go back to), job_actions (the
  * coordinator's actions and file work, in order, in the pool), job_view (what other threads see:
  * one lock, an eventfd), job (the rest).
  *
@@ -79,16 +83,28 @@ void sc_job_ref(sc_job_t *job);     /* any */
 void sc_job_unref(sc_job_t *job);   /* any */
 
 /* ---- any thread ---- */
+/* A part of the graph that fails over alone (regions.h). */
+typedef struct sc_region_status {
+  const char *state;                /* "starting" "running" "restarting" "ending" "ended" */
+  uint64_t attempt;                 /* of the region */
+  uint64_t restarts;
+  const char **uids;                /* its operators, in the graph's order; the graph's texts */
+  uint32_t n_uids;
+} sc_region_status_t;
+
 typedef struct sc_job_status {
   sc_job_state_t state;
-  uint64_t attempt;
-  uint64_t restarts;
+  uint64_t attempt;                 /* the highest of a region */
+  uint64_t restarts;                /* that the strategy has granted */
   uint64_t last_checkpoint;         /* newest completed, 0 if none */
   char *last_checkpoint_path;       /* malloc'ed, or NULL */
   char *error; /* whole text of what ended (or last failed) it, malloc'ed, or NULL */
   int error_code;
   char *restored_path;              /* what it began from, malloc'ed, or NULL */
   bool was_complete;                /* "latest" was the last checkpoint of a finished run */
+  bool stopped;                     /* FINISHED by sc_job_stop without drain: a start goes on */
+  sc_region_status_t *regions;
+  uint32_t n_regions;
 } sc_job_status_t;
 void sc_job_status(sc_job_t *job, sc_job_status_t *out);
 void sc_job_status_fini(sc_job_status_t *s);
@@ -96,6 +112,11 @@ const char *sc_job_id(const sc_job_t *job);
 void sc_job_cancel(sc_job_t *job);  /* idempotent */
 /* Ask for a checkpoint, which is taken when the job runs: a ticket for sc_job_ticket. */
 uint64_t sc_job_checkpoint(sc_job_t *job);
+/* Stop the job with a checkpoint, which is kept whatever the options say: a ticket, answered when
+ * that is complete; the job ends when its sinks have committed. Without `drain` its input stops
+ * where it is, and a start from the checkpoint goes on there. With it the input ends here: the last
+ * watermark is handed on, and the job is complete. Where it fails the job goes on. */
+uint64_t sc_job_stop(sc_job_t *job, bool drain);
 /* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given
  * once. */
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);
@@ -103,6 +124,9 @@ void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out); /* sc_attempt_metrics; of the last attempt */
 /* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
+/* The same as if checkpoint `id` and all before it had completed: for whoever looks at a job that
+ * died together with its process, and knows that they had. */
+int sc_job_rows_until(sc_job_t *job, const char *uid, uint64_t id, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);
 /* An eventfd that is readable while events wait for sc_job_events. The job's. */

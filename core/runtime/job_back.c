@@ -18,6 +18,7 @@
 typedef struct back {
   sc_metadata_t *metadata;
   char *dir;               /* its folder */
+  bool owned;              /* it is one of the job's own checkpoints */
 } back_t;
 
 static void back_fini(back_t *b) {
@@ -26,21 +27,41 @@ static void back_fini(back_t *b) {
   *b = (back_t){0};
 }
 
+sc_origin_t *sc__origin_ref(sc_origin_t *o) {
+  if (o)
+    o->refs++;
+  return o;
+}
+
+void sc__origin_unref(sc_origin_t *o) {
+  if (!o || --o->refs)
+    return;
+  for (uint32_t i = 0; i < o->n_plans; i++)
+    sc_restore_operator_destroy(o->plans[i]);
+  free(o->plans);
+  sc_inflight_plan_destroy(o->inflight);
+  sc_metadata_destroy(o->metadata);
+  free(o->dir);
+  free(o);
+}
+
+/* From here on attempts begin from it; those that run keep what they began from. */
 static void adopt(sc_job_t *job, back_t *b) {
-  sc__job_drop_plans(job);
-  sc_metadata_destroy(job->restore);
-  free(job->restore_dir);
-  job->restore = b->metadata;
-  job->restore_dir = b->dir;
+  sc__origin_unref(job->origin);
+  job->origin = sc_calloc(1, sizeof *job->origin);
+  *job->origin = (sc_origin_t){.refs = 1, .metadata = b->metadata, .dir = b->dir,
+                                .owned = b->owned};
   *b = (back_t){0};
 }
 
-/* The newest checkpoint of which a sink has committed something. */
-static int highest_committed(sc_job_t *job, uint64_t *highest, sc_error_t *err) {
+/* The newest checkpoint of which a sink has committed something: one of the regions that go back
+ * (NULL: of all), since what the others have committed they do not emit again. */
+static int highest_committed(sc_job_t *job, const bool *regions, uint64_t *highest,
+                             sc_error_t *err) {
   *highest = SC_COMMITTED_NOTHING;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (!n->type->highest_committed)
+    if (!n->type->highest_committed || (regions && !regions[job->layout->of_node[i]]))
       continue;
     int64_t id = n->type->highest_committed(n->data, sc_buf_bytes(&n->options), job->id, n->uid,
                                             job->world->storage, err);
@@ -79,12 +100,13 @@ static void take_found(sc_job_t *job, sc_job_scan_t *scan, const sc_found_t *fou
   out->metadata = mine->metadata;
   mine->metadata = NULL;
   out->dir = sc_job_dir_checkpoint(job->dir, mine->id);
+  out->owned = true;
 }
 
 /* The newest safe one in the job's folder: 1 and *out, 0 where there is none, or a refusal. With
  * `owned`, all valid ones up to it count for `retain`: the job goes on as their owner. */
-static int choose_newest(sc_job_t *job, sc_job_look_t look, bool owned, back_t *out,
-                         sc_error_t *err) {
+static int choose_newest(sc_job_t *job, const bool *regions, sc_job_look_t look, bool owned,
+                         back_t *out, sc_error_t *err) {
   sc_job_scan_t *scan;
   uint64_t highest;
   const sc_found_t *found = NULL;
@@ -92,7 +114,7 @@ static int choose_newest(sc_job_t *job, sc_job_look_t look, bool owned, back_t *
   if (rc < 0)
     return rc;
   log_scan(job, scan);
-  rc = highest_committed(job, &highest, err);
+  rc = highest_committed(job, regions, &highest, err);
   if (rc >= 0)
     rc = sc_job_scan_choose(scan, job->options.fallback_older, highest, &found, err);
   for (uint32_t i = 0; rc > 0 && owned && i < scan->n; i++)
@@ -128,16 +150,16 @@ static int verify(sc_job_t *job, const char *dir, const sc_metadata_t *m, bool f
 }
 
 /* A path is the user's word, but not for emitting twice what a sink has committed. */
-static int check_committed(sc_job_t *job, const back_t *b, sc_error_t *err) {
+static int check_committed(sc_job_t *job, const bool *regions, uint64_t id, sc_error_t *err) {
   uint64_t highest;
-  int rc = highest_committed(job, &highest, err);
-  if (rc < 0 || highest <= b->metadata->id)
+  int rc = highest_committed(job, regions, &highest, err);
+  if (rc < 0 || highest <= id)
     return rc;
   if (!job->options.fallback_older)
     return sc_fail(err, SC_EEXIST, "a sink has committed checkpoint %" PRIu64 "; going back to "
                    "checkpoint %" PRIu64 " would emit again what was committed since "
-                   "(fallback = \"older\" allows it)", highest, b->metadata->id);
-  log_emitted_again(job, b->metadata->id, highest);
+                   "(fallback = \"older\" allows it)", highest, id);
+  log_emitted_again(job, id, highest);
   return 0;
 }
 
@@ -146,7 +168,7 @@ static int choose_path(sc_job_t *job, const char *path, back_t *out, sc_error_t 
   int rc = sc_metadata_read(job->storage, out->dir, &out->metadata, err);
   if (rc >= 0)
     rc = verify(job, out->dir, out->metadata, false, err);
-  return rc < 0 ? rc : check_committed(job, out, err);
+  return rc < 0 ? rc : check_committed(job, NULL, out->metadata->id, err);
 }
 
 /* Its _metadata may have been renamed by a process that died before it synced the folder: what is
@@ -169,15 +191,15 @@ int sc__job_choose(sc_job_t *job, sc_error_t *err) {
     return sc_fail(
         err, SC_EINVAL,
         "from = \"latest\" needs checkpoint.dir: without it there is nothing to begin from");
-  int rc = strcmp(from, "latest") == 0 ? choose_newest(job, SC_LOOK_LENGTHS, true, &b, err)
+  int rc = strcmp(from, "latest") == 0 ? choose_newest(job, NULL, SC_LOOK_LENGTHS, true, &b, err)
                                        : choose_path(job, from, &b, err);
   if (rc >= 0 && b.metadata)
     rc = make_safe(job, &b, err);
   if (rc >= 0 && b.metadata) {
     adopt(job, &b);
-    sc__job_log(job, SC_LOG_INFO, job->restore->id, NULL,
-                "restoring from %s (attempt %" PRIu64 " of job %s)", job->restore_dir,
-                job->restore->attempt, job->restore->job_id);
+    const sc_metadata_t *m = job->origin->metadata;
+    sc__job_log(job, SC_LOG_INFO, m->id, NULL, "restoring from %s (attempt %" PRIu64 " of job %s)",
+                job->origin->dir, m->attempt, m->job_id);
   }
   back_fini(&b);
   return rc < 0 ? rc : 0;
@@ -186,11 +208,13 @@ int sc__job_choose(sc_job_t *job, sc_error_t *err) {
 /* ---- the next attempt ---- */
 
 typedef struct reopen {
-  uint64_t id;      /* completed since `restore` was chosen: go back to it; 0: to `restore` again */
+  bool *regions;    /* that go back; layout->n */
+  uint64_t id;      /* completed since `origin` was chosen: go back to it; 0: to `origin` again */
+  uint64_t latest;  /* newest completed */
   bool owned;       /* there are checkpoints of the job's folder to choose from */
-  bool suspect;     /* restoring from `restore` has failed as if it was damaged */
+  bool suspect;     /* restoring from `origin` has failed as if it was damaged */
   uint64_t attempt;
-  back_t back;      /* out; empty: `restore` */
+  back_t back;      /* out; empty: `origin` */
   bool damaged;     /* out, of a failure: no later try can do better */
 } reopen_t;
 
@@ -198,11 +222,24 @@ static bool is_damage(int rc) {
   return rc == SC_ECORRUPT || rc == SC_ENOTFOUND || rc == SC_EVERSION;
 }
 
+/* To `origin` again, which does not change while the job reopens. Where it is an older one that
+ * another region has had to take, the sinks of these may have committed more since. */
+static int look_at_origin(sc_job_t *job, reopen_t *r, sc_error_t *err) {
+  const sc_origin_t *o = job->origin;
+  if (o && r->owned && o->metadata->id < r->latest) {
+    int rc = check_committed(job, r->regions, o->metadata->id, err);
+    if (rc < 0)
+      return rc;
+  }
+  return r->suspect ? verify(job, o->dir, o->metadata, true, err) : 0;
+}
+
 /* Is the one to go back to, the newest, as it was written? */
 static int look_at_newest(sc_job_t *job, reopen_t *r, sc_error_t *err) {
-  if (!r->id) /* job->restore does not change while the job reopens */
-    return r->suspect ? verify(job, job->restore_dir, job->restore, true, err) : 0;
+  if (!r->id)
+    return look_at_origin(job, r, err);
   r->back.dir = sc_job_dir_checkpoint(job->dir, r->id);
+  r->back.owned = true;
   int rc = sc_metadata_read(job->storage, r->back.dir, &r->back.metadata, err);
   return rc < 0 ? rc : verify(job, r->back.dir, r->back.metadata, false, err);
 }
@@ -211,7 +248,7 @@ static int look_at_newest(sc_job_t *job, reopen_t *r, sc_error_t *err) {
 static int choose_again(sc_job_t *job, reopen_t *r, sc_error_t *err) {
   sc_error_t why = SC_ERROR_INIT;
   back_fini(&r->back);
-  int rc = choose_newest(job, SC_LOOK_CHECKSUMS, false, &r->back, &why);
+  int rc = choose_newest(job, r->regions, SC_LOOK_CHECKSUMS, false, &r->back, &why);
   if (rc > 0)
     sc_error_clear(err);
   else if (rc < 0 && err)
@@ -222,6 +259,7 @@ static int choose_again(sc_job_t *job, reopen_t *r, sc_error_t *err) {
 
 static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
   reopen_t *r = arg;
+  const sc_metadata_t *origin = job->origin ? job->origin->metadata : NULL;
   int rc = job->dir ? sc_job_dir_next_attempt(job->dir, &r->attempt, err) : 0;
   if (rc < 0)
     return rc;
@@ -231,53 +269,64 @@ static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
   if (rc >= 0 && r->back.metadata)
     rc = make_safe(job, &r->back, err);
   r->damaged = is_damage(rc);
-  if (r->suspect && !r->back.metadata)
+  if (rc < 0 || (r->suspect && !r->back.metadata))
     return rc;
-  return rc < 0 ? rc
-                : sc__job_prepare(job, r->back.metadata ? r->back.metadata : job->restore, err);
+  return sc__job_prepare(job, r->regions, r->back.metadata ? r->back.metadata : origin, err);
 }
 
-static void reopened(sc_job_t *job) {
-  sc__view_rewind(job, job->restore ? job->restore->id : 0);
+/* What they restored from is not what is wrong: it was read from the first to the last byte. */
+static void found_sound(sc_job_t *job, const reopen_t *r) {
+  for (uint32_t i = 0; i < job->layout->n; i++)
+    if (r->regions[i]) {
+      job->regions[i].suspect = false;
+      job->regions[i].state = SC_REGION_DOWN; /* so the strategy decides */
+    }
+}
+
+static void reopened(sc_job_t *job, const reopen_t *r) {
+  for (uint32_t i = 0; i < job->layout->n; i++)
+    if (r->regions[i])
+      sc__view_rewind(&job->regions[i], job->origin ? job->origin->metadata->id : 0);
   job->restored_latest = sc_coordinator_latest(job->coordinator);
-  sc__job_begin_attempt(job);
+  sc__regions_begin(job, r->regions);
 }
 
 static void done_reopen(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
   reopen_t *r = arg;
   job->reopening = false;
   job->attempt_number = r->attempt;
-  bool final = r->damaged ||
-               !(rc == SC_EIO || rc == SC_ENOSPACE || rc == SC_EACCESS || rc == SC_ENOTFOUND);
-  /* Read from the first to the last byte: what it restores from is not what is wrong. */
+  bool hopeless = r->damaged ||
+                  !(rc == SC_EIO || rc == SC_ENOSPACE || rc == SC_EACCESS || rc == SC_ENOTFOUND);
   bool sound = r->suspect && rc >= 0 && !r->back.metadata;
-  job->suspect = false;
   if (rc >= 0 && r->back.metadata) {
     adopt(job, &r->back);
     rc = sc__job_plan(job, err);
   }
-  if (sound && !job->canceling) {
-    sc__job_decide(job, true);
-  } else if (rc >= 0 && !job->canceling) {
-    reopened(job);
-  } else if (!job->canceling) {
-    sc_error_move(&job->failure, err);
-    sc__view_error(job, &job->failure);
-    sc__job_decide(job, !final);
-  }
+  bool ending = job->canceling || job->failing; /* nothing begins any more */
+  if (!ending && sound)
+    found_sound(job, r);
+  else if (!ending && rc >= 0)
+    reopened(job, r);
+  else if (!ending)
+    sc__regions_fail(job, r->regions, hopeless, err);
   back_fini(&r->back);
+  free(r->regions);
   free(r);
 }
 
 void sc__job_reopen(sc_job_t *job) {
-  job->restart_at_ms = 0;
-  job->reopening = true;
   reopen_t *r = sc_calloc(1, sizeof *r);
-  uint64_t latest = sc_coordinator_latest(job->coordinator);
+  job->reopening = true;
+  r->regions = sc_calloc(job->layout->n, sizeof *r->regions);
+  for (uint32_t i = 0; i < job->layout->n; i++) {
+    const sc_region_t *region = &job->regions[i];
+    r->regions[i] = region->state == SC_REGION_REOPENING;
+    r->suspect |= r->regions[i] && region->suspect;
+  }
+  r->latest = sc_coordinator_latest(job->coordinator);
   /* What it began from stays the point to go back to until a checkpoint of its own completes. */
-  r->id = latest == job->restored_latest ? 0 : latest;
-  r->owned = latest != 0;
-  r->suspect = job->suspect;
+  r->id = r->latest == job->restored_latest ? 0 : r->latest;
+  r->owned = r->latest != 0;
   r->attempt = job->attempt_number + 1;
   sc__job_file_work(job, run_reopen, done_reopen, r);
 }

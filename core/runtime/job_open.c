@@ -45,17 +45,11 @@ static int open_dir(sc_job_t *job, sc_error_t *err) {
 
 /* ---- fitting it to the graph ---- */
 
-void sc__job_drop_plans(sc_job_t *job) {
-  for (uint32_t i = 0; job->plans && i < job->graph->n_nodes; i++)
-    sc_restore_operator_destroy(job->plans[i]);
-  free(job->plans);
-  job->plans = NULL;
-}
-
 static bool has_state(const sc_metadata_operator_t *op) {
   for (uint32_t s = 0; s < op->parallelism; s++)
-    if (op->subtasks[s].state.n_handles)
-      return true;
+    for (uint32_t i = 0; i < op->subtasks[s].state.n_handles; i++)
+      if (op->subtasks[s].state.handles[i].kind != SC_HANDLE_INFLIGHT) /* of an edge */
+        return true;
   return op->has_enumerator;
 }
 
@@ -68,8 +62,8 @@ static const sc_node_t *find_node(const sc_graph_t *g, const char *uid) {
 
 static void list_uids(const sc_job_t *job, sc_buf_t *out) {
   sc_buf_puts(out, "the snapshot has");
-  for (uint32_t i = 0; i < job->restore->n_operators; i++)
-    sc_buf_printf(out, "%s %s", i ? "," : "", job->restore->operators[i].uid);
+  for (uint32_t i = 0; i < job->origin->metadata->n_operators; i++)
+    sc_buf_printf(out, "%s %s", i ? "," : "", job->origin->metadata->operators[i].uid);
   sc_buf_puts(out, "; the job has");
   for (uint32_t i = 0; i < job->graph->n_nodes; i++)
     sc_buf_printf(out, "%s %s", i ? "," : "", job->graph->nodes[i].uid);
@@ -77,14 +71,14 @@ static void list_uids(const sc_job_t *job, sc_buf_t *out) {
 
 /* State that no operator takes is refused, unless told otherwise: it would be lost. */
 static int check_uids(sc_job_t *job, sc_error_t *err) {
-  for (uint32_t i = 0; i < job->restore->n_operators; i++) {
-    const sc_metadata_operator_t *op = &job->restore->operators[i];
+  for (uint32_t i = 0; i < job->origin->metadata->n_operators; i++) {
+    const sc_metadata_operator_t *op = &job->origin->metadata->operators[i];
     if (find_node(job->graph, op->uid) || !has_state(op))
       continue;
     sc_buf_t uids = SC_BUF_INIT;
     list_uids(job, &uids);
     if (job->options.allow_non_restored_state) {
-      sc__job_log(job, SC_LOG_WARN, job->restore->id, NULL,
+      sc__job_log(job, SC_LOG_WARN, job->origin->metadata->id, NULL,
                   "the state of operator \"%s\" is left behind", op->uid);
       sc_buf_free(&uids);
       continue;
@@ -92,44 +86,63 @@ static int check_uids(sc_job_t *job, sc_error_t *err) {
     sc_fail(err, SC_ESTATE,
             "%s holds state of operator \"%s\", which the job does not have (%.*s); "
             "allow_non_restored_state = true leaves it behind",
-            job->restore_dir, op->uid, (int)uids.len, (char *)uids.data);
+            job->origin->dir, op->uid, (int)uids.len, (char *)uids.data);
     sc_buf_free(&uids);
     return SC_ESTATE;
   }
   return 0;
 }
 
+static int plan_inflight(const sc_graph_t *g, sc_origin_t *o, sc_error_t *err) {
+  sc_inflight_edge_t *edges = sc_calloc(g->n_edges, sizeof *edges);
+  for (uint32_t i = 0; i < g->n_edges; i++) {
+    const sc_edge_t *e = &g->edges[i];
+    const sc_node_t *from = &g->nodes[e->from], *to = &g->nodes[e->to];
+    edges[i] = (sc_inflight_edge_t){
+        .from_uid = e->chained ? NULL : from->uid, .output = from->outputs[e->output],
+        .to_uid = to->uid, .partitioner = sc_partitioner_name(e->partitioner), .port = e->port,
+        .ordinal = e->ordinal, .parallelism = to->parallelism,
+        .max_parallelism = to->max_parallelism};
+  }
+  int rc = sc_inflight_plan(o->metadata, edges, g->n_edges, &o->inflight, err);
+  free(edges);
+  return rc;
+}
+
 int sc__job_plan(sc_job_t *job, sc_error_t *err) {
-  if (!job->restore)
+  sc_origin_t *o = job->origin;
+  if (!o)
     return 0;
   int rc = check_uids(job, err);
   if (rc < 0)
     return rc;
-  job->plans = sc_calloc(job->graph->n_nodes, sizeof *job->plans);
-  job->all_finished = job->restore->finished;
+  o->n_plans = job->graph->n_nodes;
+  o->plans = sc_calloc(o->n_plans, sizeof *o->plans);
+  o->all_finished = o->metadata->finished;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    const sc_metadata_operator_t *old = sc_metadata_find(job->restore, n->uid);
+    const sc_metadata_operator_t *old = sc_metadata_find(o->metadata, n->uid);
     if (!old) {
-      job->all_finished = false;
+      o->all_finished = false;
       continue;
     }
-    rc = sc_redistribute(old, n->parallelism, n->max_parallelism, &job->plans[i], err);
+    rc = sc_redistribute(old, n->parallelism, n->max_parallelism, &o->plans[i], err);
     if (rc < 0) {
       sc_error_set_operator(err, n->name);
       return rc;
     }
-    job->all_finished &= job->plans[i]->finished;
+    o->all_finished &= o->plans[i]->finished;
   }
-  return 0;
+  return plan_inflight(job->graph, o, err);
 }
 
 /* ---- the rest ---- */
 
-int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err) {
+int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
+                    sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (!n->type->prepare)
+    if (!n->type->prepare || (regions && !regions[job->layout->of_node[i]]))
       continue;
     int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, restore == NULL,
                               restore ? restore->id : 0, job->world->storage, err);
@@ -143,8 +156,8 @@ int sc__job_prepare(sc_job_t *job, const sc_metadata_t *restore, sc_error_t *err
 
 static int reserve_numbers(sc_job_t *job, sc_error_t *err) {
   uint64_t highest = job->dir ? sc_job_dir_highest_id(job->dir) : 0;
-  if (job->restore && job->restore->id > highest)
-    highest = job->restore->id;
+  if (job->origin && job->origin->metadata->id > highest)
+    highest = job->origin->metadata->id;
   sc_coordinator_begin_ids(job->coordinator, highest);
   job->attempt_number = 1;
   return job->dir ? sc_job_dir_next_attempt(job->dir, &job->attempt_number, err) : 0;
@@ -170,20 +183,20 @@ static void name_weak_connectors(sc_job_t *job) {
 }
 
 static void show_restored(sc_job_t *job) {
+  const sc_origin_t *o = job->origin;
   sc_view_t *v = &job->view;
+  if (!o)
+    return;
   sc__view_lock(job);
-  if (job->restore) {
-    v->restored_path = sc_strdup(job->restore_dir);
-    v->was_complete = job->all_finished;
-    sc_statistics_restored(v->statistics, job->restore->id, sc__job_now(job), job->restore_dir);
-    if (sc_coordinator_latest(job->coordinator) == job->restore->id)
-      v->last_checkpoint = job->restore->id;
-  }
+  v->restored_path = sc_strdup(o->dir);
+  v->was_complete = o->all_finished;
+  sc_statistics_restored(v->statistics, o->metadata->id, sc__job_now(job), o->dir);
+  if (sc_coordinator_latest(job->coordinator) == o->metadata->id)
+    v->last_checkpoint = o->metadata->id;
   sc__view_unlock(job);
-  if (job->all_finished)
-    sc__job_log(
-        job, SC_LOG_WARN, job->restore->id, NULL,
-        "the job is complete: nothing is left to do. To run it anew, start without "
+  if (o->all_finished)
+    sc__job_log(job, SC_LOG_WARN, o->metadata->id, NULL,
+                "the job is complete: nothing is left to do. To run it anew, start without "
                 "from = \"latest\"");
 }
 
@@ -197,7 +210,7 @@ int sc__job_open(sc_job_t *job, sc_error_t *err) {
   if (rc >= 0)
     rc = sc__job_plan(job, err);
   if (rc >= 0)
-    rc = sc__job_prepare(job, job->restore, err);
+    rc = sc__job_prepare(job, NULL, job->origin ? job->origin->metadata : NULL, err);
   if (rc >= 0 && job->dir)
     rc = sc_job_dir_sweep(job->dir, NULL, err);
   if (rc >= 0)

@@ -18,6 +18,12 @@ const char *sc_job_state_name(sc_job_state_t s) {
   return names[s];
 }
 
+static const char *region_state_name(sc_region_state_t s) {
+  static const char *const names[] = {"starting", "running", "ending", "restarting", "restarting",
+                                      "restarting", "ended"};
+  return names[s];
+}
+
 void sc__view_init(sc_job_t *job) {
   sc_view_t *v = &job->view;
   pthread_mutex_init(&v->lock, NULL);
@@ -25,6 +31,10 @@ void sc__view_init(sc_job_t *job) {
   v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->statistics = sc_statistics_create(HISTORY, job->graph->n_tasks);
   v->rows_tail = &v->rows;
+  v->regions = sc_calloc(job->layout->n, sizeof *v->regions);
+  v->last_metrics = sc_calloc(job->graph->n_tasks, sizeof *v->last_metrics);
+  for (uint32_t i = 0; i < job->layout->n; i++)
+    v->regions[i].state = region_state_name(SC_REGION_STARTING);
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
     const sc_chain_plan_t *c = &job->graph->chains[i];
     char *chain = sc_graph_chain_name(job->graph, c);
@@ -53,7 +63,10 @@ void sc__view_fini(sc_job_t *job) {
   }
   sc_statistics_destroy(v->statistics);
   sc_buf_free(&v->events);
-  sc_buf_free(&v->last_metrics);
+  for (uint32_t i = 0; i < job->graph->n_tasks; i++)
+    sc_buf_free(&v->last_metrics[i].maps);
+  free(v->last_metrics);
+  free(v->regions);
   free(v->error);
   free(v->restored_path);
   if (v->fd >= 0)
@@ -123,17 +136,44 @@ void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   sc__view_unlock(job);
 }
 
-void sc__view_attempt(sc_job_t *job, sc_attempt_t *attempt) {
-  sc_view_t *v = &job->view;
+void sc__view_stopped(sc_job_t *job) {
   sc__view_lock(job);
-  if (v->attempt_shown) {
-    sc_buf_clear(&v->last_metrics);
-    sc_attempt_metrics(v->attempt_shown, &v->last_metrics);
+  job->view.stopped = true;
+  sc__view_unlock(job);
+}
+
+void sc__view_region(sc_region_t *r) {
+  sc_shown_region_t *shown = &r->job->view.regions[r->index];
+  bool failed = r->state == SC_REGION_ENDING && r->failure.code;
+  sc__view_lock(r->job);
+  shown->state = region_state_name(failed ? SC_REGION_DOWN : r->state);
+  shown->number = r->number;
+  shown->restarts = r->restarts;
+  sc__view_unlock(r->job);
+}
+
+/* Its tasks' metrics, as they are in the end. With the lock held. */
+static void keep_metrics(sc_region_t *r, sc_attempt_t *a) {
+  sc_job_t *job = r->job;
+  for (uint32_t i = 0; i < job->graph->n_tasks; i++) {
+    if (job->layout->of_task[i] != r->index)
+      continue;
+    sc_shown_metrics_t *m = &job->view.last_metrics[i];
+    sc_buf_clear(&m->maps);
+    m->n = sc_attempt_metrics(a, i, &m->maps);
   }
-  v->attempt_shown = attempt;
+}
+
+void sc__view_attempt(sc_region_t *r, sc_attempt_t *attempt) {
+  sc_view_t *v = &r->job->view;
+  sc_shown_region_t *shown = &v->regions[r->index];
+  sc__view_lock(r->job);
+  if (shown->attempt)
+    keep_metrics(r, shown->attempt);
+  shown->attempt = attempt;
   if (attempt)
     v->attempt = attempt->config.number;
-  sc__view_unlock(job);
+  sc__view_unlock(r->job);
 }
 
 void sc__view_rows(sc_job_t *job, sc_report_t *r) {
@@ -148,14 +188,22 @@ void sc__view_rows(sc_job_t *job, sc_report_t *r) {
   sc__view_unlock(job);
 }
 
-void sc__view_rewind(sc_job_t *job, uint64_t id) {
-  sc_view_t *v = &job->view;
-  sc__view_lock(job);
+static bool is_of_region(const sc_region_t *r, const char *uid) {
+  const sc_graph_t *g = r->job->graph;
+  for (uint32_t i = 0; i < g->n_nodes; i++)
+    if (strcmp(g->nodes[i].uid, uid) == 0)
+      return r->job->layout->of_node[i] == r->index;
+  return false;
+}
+
+void sc__view_rewind(sc_region_t *region, uint64_t id) {
+  sc_view_t *v = &region->job->view;
+  sc__view_lock(region->job);
   sc_rows_t **at = &v->rows;
   while (*at) {
     sc_rows_t *r = *at;
-    if (r->visible || r->id <= id) {
-      r->visible |= r->id <= id;
+    r->visible |= r->id <= id;
+    if (r->visible || !is_of_region(region, r->uid)) {
       at = &r->next;
       continue;
     }
@@ -164,7 +212,7 @@ void sc__view_rewind(sc_job_t *job, uint64_t id) {
     free(r);
   }
   v->rows_tail = at;
-  sc__view_unlock(job);
+  sc__view_unlock(region->job);
 }
 
 void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *text) {
@@ -175,9 +223,11 @@ void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *
     for (sc_rows_t *r = v->rows; r; r = r->next)
       r->visible |= r->id <= id;
   }
-  begin_event(v, complete ? "checkpoint" : "checkpoint_failed", text ? 2 : 1);
-  sc_pack_cstr(&v->events, "id");
-  sc_pack_int(&v->events, (int64_t)id);
+  begin_event(v, complete ? "checkpoint" : "checkpoint_failed", (id != 0) + (text != NULL));
+  if (id) {
+    sc_pack_cstr(&v->events, "id");
+    sc_pack_int(&v->events, (int64_t)id);
+  }
   if (text) {
     sc_pack_cstr(&v->events, complete ? "path" : "reason");
     sc_pack_cstr(&v->events, text);
@@ -203,29 +253,49 @@ void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request) {
   sc__view_unlock(job);
 }
 
-void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err) {
-  sc__view_lock(job);
-  sc_answer_t *a = find_answer(&job->view, 0, request);
-  if (a) {
-    a->done = true;
-    a->id = id;
-    if (err)
-      sc_error_move(&a->error, err);
-    tell(&job->view);
-  }
-  sc__view_unlock(job);
+/* With the lock held. */
+static void answer(sc_view_t *v, sc_answer_t *a, uint64_t id, sc_error_t *err) {
+  a->done = true;
+  a->waits = false;
+  a->id = id;
+  if (err)
+    sc_error_move(&a->error, err);
+  tell(v);
 }
 
-typedef struct ask_mail { sc_mail_t mail; sc_job_t *job; uint64_t ticket; } ask_mail_t;
+bool sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err) {
+  sc__view_lock(job);
+  sc_answer_t *a = find_answer(&job->view, 0, request);
+  bool stop = a && a->what != SC_ASK_CHECKPOINT;
+  if (a)
+    answer(&job->view, a, id, err);
+  sc__view_unlock(job);
+  return stop;
+}
+
+typedef struct ask_mail {
+  sc_mail_t mail;
+  sc_job_t *job;
+  uint64_t ticket;
+} ask_mail_t;
 
 static void drop_ask(sc_mail_t *mail) {
   sc_job_unref(((ask_mail_t *)mail)->job);
   free(mail);
 }
 
+/* The numbers of requests are told before their answers are carried out (sc__job_actions). */
 static void request(sc_job_t *job, uint64_t ticket) {
+  int64_t now = sc__job_now(job), mono = sc__job_mono(job);
+  sc__view_lock(job);
+  const sc_answer_t *a = find_answer(&job->view, ticket, 0);
+  int what = a ? (int)a->what : SC_ASK_CHECKPOINT;
+  sc__view_unlock(job);
   sc__view_asked(job, ticket,
-                 sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+                 what == SC_ASK_CHECKPOINT
+                     ? sc_coordinator_request(job->coordinator, now, mono)
+                     : sc_coordinator_request_stop(job->coordinator, now, mono,
+                                                   what == SC_ASK_DRAIN));
 }
 
 void sc__view_ask_waiting(sc_job_t *job) {
@@ -244,11 +314,58 @@ void sc__view_ask_waiting(sc_job_t *job) {
   }
 }
 
+void sc__view_refuse_waiting(sc_job_t *job, int64_t delay_ms) {
+  sc__view_lock(job);
+  for (sc_answer_t *a = job->view.answers; a; a = a->next) {
+    if (!a->waits)
+      continue;
+    sc_error_t err = SC_ERROR_INIT;
+    sc_fail(&err, SC_EDECLINED, "the job failed before one could be taken; it restarts in %" PRId64
+            " ms", delay_ms);
+    answer(&job->view, a, 0, &err);
+  }
+  sc__view_unlock(job);
+}
+
+static bool is_complete(const sc_job_t *job) {
+  return job->origin && job->origin->all_finished;
+}
+
+/* How long until all that waits to restart does; ms. */
+static int64_t delay_left(const sc_job_t *job) {
+  int64_t left = 0, now = sc__job_mono(job);
+  for (uint32_t i = 0; i < job->layout->n; i++) {
+    const sc_region_t *r = &job->regions[i];
+    if (r->state == SC_REGION_WAITING && r->restart_at_ms - now > left)
+      left = r->restart_at_ms - now;
+  }
+  return left;
+}
+
 /* Before it runs, and between two attempts, a job will take one as soon as it can; where it ends
- * instead, sc_job_ticket says so. */
+ * instead, sc_job_ticket says so. Only a restart's delay, which may be long, is not waited out. */
 static bool may_wait(const sc_job_t *job) {
-  return job->dir && !job->coordinating && !job->all_finished && !job->canceling &&
-         !sc_job_state_ended(job->state);
+  return job->dir && !job->coordinating && !is_complete(job) && !job->canceling &&
+         !job->suspended && !sc_job_state_ended(job->state) && !job->gone && delay_left(job) == 0;
+}
+
+static void refuse(sc_job_t *job, uint64_t ticket) {
+  sc_error_t err = SC_ERROR_INIT;
+  int64_t delay = delay_left(job);
+  if (!job->path)
+    sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
+  else if (job->gone || sc_job_state_ended(job->state))
+    sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
+  else if (delay > 0 && !job->canceling)
+    sc_fail(&err, SC_EDECLINED,
+            "no checkpoint can be taken while the job is restarting: it starts in %" PRId64 " ms",
+            delay);
+  else
+    sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s",
+            sc_job_state_name(job->state));
+  sc__view_asked(job, ticket, UINT64_MAX);
+  sc__view_answer(job, UINT64_MAX, 0, &err);
+  sc_error_clear(&err);
 }
 
 static void wait_to_ask(sc_job_t *job, uint64_t ticket) {
@@ -264,18 +381,8 @@ static void run_ask(sc_mail_t *mail, void *owner) {
   sc_job_t *job = m->job;
   if (may_wait(job)) {
     wait_to_ask(job, m->ticket);
-  } else if (!job->coordinating || !job->path || job->all_finished) {
-    sc_error_t err = SC_ERROR_INIT;
-    if (!job->path)
-      sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
-    else if (job->gone || sc_job_state_ended(job->state))
-      sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
-    else
-      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s",
-              sc_job_state_name(job->state));
-    sc__view_asked(job, m->ticket, UINT64_MAX);
-    sc__view_answer(job, UINT64_MAX, 0, &err);
-    sc_error_clear(&err);
+  } else if (!job->coordinating || !job->path || is_complete(job)) {
+    refuse(job, m->ticket);
   } else {
     request(job, m->ticket);
     sc__job_actions(job);
@@ -283,8 +390,9 @@ static void run_ask(sc_mail_t *mail, void *owner) {
   drop_ask(mail);
 }
 
-uint64_t sc_job_checkpoint(sc_job_t *job) {
+static uint64_t ask(sc_job_t *job, int what) {
   sc_answer_t *a = sc_calloc(1, sizeof *a);
+  a->what = what;
   sc__view_lock(job);
   a->ticket = ++job->view.next_ticket;
   a->next = job->view.answers;
@@ -296,6 +404,14 @@ uint64_t sc_job_checkpoint(sc_job_t *job) {
   sc_job_ref(job);
   sc_engine_post(job->engine, &m->mail);
   return ticket;
+}
+
+uint64_t sc_job_checkpoint(sc_job_t *job) {
+  return ask(job, SC_ASK_CHECKPOINT);
+}
+
+uint64_t sc_job_stop(sc_job_t *job, bool drain) {
+  return ask(job, drain ? SC_ASK_DRAIN : SC_ASK_SUSPEND);
 }
 
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err) {
@@ -326,6 +442,21 @@ int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err)
 
 /* ---- looking ---- */
 
+/* With the lock held. */
+static void add_regions(const sc_job_t *job, sc_job_status_t *out) {
+  out->n_regions = job->layout->n;
+  out->regions = sc_calloc(out->n_regions, sizeof *out->regions);
+  for (uint32_t i = 0; i < out->n_regions; i++) {
+    const sc_shown_region_t *shown = &job->view.regions[i];
+    out->regions[i] = (sc_region_status_t){shown->state, shown->number, shown->restarts,
+                                           sc_calloc(job->graph->n_nodes, sizeof(char *)), 0};
+  }
+  for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
+    sc_region_status_t *r = &out->regions[job->layout->of_node[i]];
+    r->uids[r->n_uids++] = job->graph->nodes[i].uid;
+  }
+}
+
 void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
   sc_view_t *v = &job->view;
   sc__view_lock(job);
@@ -336,13 +467,18 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
                            .error = sc_strdup(v->error),
                            .error_code = v->error_code,
                            .restored_path = sc_strdup(v->restored_path),
-                           .was_complete = v->was_complete};
+                           .was_complete = v->was_complete,
+                           .stopped = v->stopped};
   if (v->last_checkpoint && job->path)
     out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);
+  add_regions(job, out);
   sc__view_unlock(job);
 }
 
 void sc_job_status_fini(sc_job_status_t *s) {
+  for (uint32_t i = 0; i < s->n_regions; i++)
+    free(s->regions[i].uids);
+  free(s->regions);
   free(s->last_checkpoint_path);
   free(s->error);
   free(s->restored_path);
@@ -357,14 +493,20 @@ void sc_job_statistics(sc_job_t *job, sc_buf_t *out) {
 }
 
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out) {
+  sc_buf_t maps = SC_BUF_INIT;
+  uint32_t n = 0;
   sc__view_lock(job);
-  if (job->view.attempt_shown)
-    sc_attempt_metrics(job->view.attempt_shown, out);
-  else if (job->view.last_metrics.len)
-    sc_buf_put_bytes(out, sc_buf_bytes(&job->view.last_metrics));
-  else
-    sc_pack_array(out, 0);
+  for (uint32_t i = 0; i < job->graph->n_tasks; i++) {
+    sc_attempt_t *a = job->view.regions[job->layout->of_task[i]].attempt;
+    const sc_shown_metrics_t *last = &job->view.last_metrics[i];
+    if (!a)
+      sc_buf_put_bytes(&maps, sc_buf_bytes(&last->maps));
+    n += a ? sc_attempt_metrics(a, i, &maps) : last->n;
+  }
   sc__view_unlock(job);
+  sc_pack_array(out, n);
+  sc_buf_put_bytes(out, sc_buf_bytes(&maps));
+  sc_buf_free(&maps);
 }
 
 static bool is_collect(const sc_job_t *job, const char *uid) {
@@ -375,13 +517,18 @@ static bool is_collect(const sc_job_t *job, const char *uid) {
 }
 
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
+  return sc_job_rows_until(job, uid, 0, out, err);
+}
+
+int sc_job_rows_until(sc_job_t *job, const char *uid, uint64_t id, sc_buf_t *out,
+                      sc_error_t *err) {
   if (!is_collect(job, uid)) /* the graph does not change: no lock */
     return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;
   sc__view_lock(job);
   for (sc_rows_t *r = job->view.rows; r; r = r->next) {
-    if (!r->visible || strcmp(r->uid, uid) != 0)
+    if ((!r->visible && r->id > id) || strcmp(r->uid, uid) != 0)
       continue;
     sc_cursor_t c = sc_cursor(sc_buf_bytes(&r->bytes));
     sc_token_t array;

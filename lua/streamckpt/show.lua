@@ -92,10 +92,19 @@ end
 
 local Status = { __name = "streamckpt.status" }
 
--- "running, attempt 2, 1 restart, checkpoint 7"; where the job failed its whole error follows, with the
--- traceback, and where it got over a failure only what that was.
+-- How many of several regions run, while not all do.
+local function running_of(regions)
+  local n = 0
+  for _, region in ipairs(regions) do
+    if region.state == "running" then n = n + 1 end
+  end
+  return ("%d of %d regions run"):format(n, #regions)
+end
+
+-- "running, attempt 2, 1 restart, checkpoint 7", or "stopped, checkpoint 8"; where the job failed its
+-- whole error follows, with the traceback, and where it got over a failure only what that was.
 function Status:__tostring()
-  local words = { tostring(self.state) }
+  local words = { self.stopped and "stopped" or tostring(self.state) }
   -- It is 0 before the first has begun.
   if (self.attempt or 1) > 1 then words[#words + 1] = ("attempt %s"):format(self.attempt) end
   local restarts = self.restarts or 0
@@ -105,6 +114,7 @@ function Status:__tostring()
   local last = self.last_checkpoint
   if type(last) == "table" then last = last.id end
   if last and last ~= 0 then words[#words + 1] = ("checkpoint %s"):format(last) end
+  if self.regions and self.state == "restarting" then words[#words + 1] = running_of(self.regions) end
   local text = table.concat(words, ", ")
   if not self.error then return text end
   if self.state == "failed" then return text .. "\n" .. tostring(self.error) end

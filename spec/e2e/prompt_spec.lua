@@ -40,11 +40,12 @@ describe("the prompt", function()
     return id
   end
 
-  -- Nothing is typed until three more checkpoints lie there.
+  -- Nothing is typed until three more checkpoints have completed: they have when a fourth lies there, which
+  -- is written only once the job has heard that the one before is.
   local function three_more()
     local from = newest()
     for _ = 1, LIMIT_MS // 5 do
-      if newest() >= from + 3 then return end
+      if newest() >= from + 4 then return end
       uv.sleep(5)
     end
     error("no checkpoint came while the prompt waited")

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "../../core/runtime/regions.h"
+
 /* ---- reading a graph ---- */
 
 static const sc_operator_type_t source_type = {.kind = "source", .is_source = true},
@@ -165,7 +167,43 @@ static int graph_build(lua_State *L) {
   return 1;
 }
 
+static void push_numbers(lua_State *L, const char *field, const uint32_t *list, uint32_t n) {
+  lua_newtable(L);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushinteger(L, list[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, field);
+}
+
+/* regions(spec): {of_node, of_task, n_tasks, parallelism, names} */
+static int graph_regions(lua_State *L) {
+  sc_error_t err = SC_ERROR_INIT;
+  lua_settop(L, 1);
+  sc_graph_t *g = probe_read_graph(L, &err);
+  if (!g)
+    return probe_fail(L, err.code, &err);
+  sc_regions_t *r = sc_regions_create(g);
+  lua_newtable(L);
+  push_numbers(L, "of_node", r->of_node, g->n_nodes);
+  push_numbers(L, "of_task", r->of_task, g->n_tasks);
+  push_numbers(L, "n_tasks", r->n_tasks, r->n);
+  push_numbers(L, "parallelism", r->parallelism, r->n);
+  lua_newtable(L);
+  for (uint32_t i = 0; i < r->n; i++) {
+    char *name = sc_region_name(r, g, i);
+    lua_pushstring(L, name);
+    lua_rawseti(L, -2, i + 1);
+    free(name);
+  }
+  lua_setfield(L, -2, "names");
+  sc_regions_destroy(r);
+  sc_graph_destroy(g);
+  return 1;
+}
+
 void probe_graph(lua_State *L) {
-  static const luaL_Reg functions[] = {{"graph", graph_build}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"graph", graph_build}, {"regions", graph_regions}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

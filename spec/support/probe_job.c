@@ -1,22 +1,23 @@
 /* probe_job: whole jobs of native operators, on real threads and files, over a storage that fails
- * where it is told to. The graph: gate --hash k--> tally --rebalance--> file_sink. */
+ * where it is told to. The graph: gate --hash k--> tally --rebalance--> file_sink, and with
+ * `second` another such pipeline, not connected with the first: a region of its own. */
 #include <stdlib.h>
 
 #include "../../core/base/mem.h"
 #include "../../core/runtime/job.h"
 #include "../../core/runtime/world_real.h"
 #include "gated_operators.h"
+#include "lost_after.h"
 #include "picky_storage.h"
 #include "probe.h"
 
 #define ENGINE "probe.engine"
 #define JOB "probe.job"
-#define LOST_AFTER_MS 60000 /* for news that a working job gives within seconds */
 
 typedef struct engine {
   sc_engine_t *engine;
   sc_storage_t *storage; /* the world's */
-  gate_t *gate;
+  gate_t *gates[2];      /* one for each pipeline */
 } engine_t;
 
 /* ---- engine ---- */
@@ -31,7 +32,8 @@ static int engine_new(lua_State *L) {
   sc_storage_destroy(w->storage);
   w->storage = e->storage = picky_create();
   e->engine = sc_engine_create(w, NULL);
-  e->gate = gate_create(splits);
+  for (int i = 0; i < 2; i++)
+    e->gates[i] = gate_create(splits);
   return 1;
 }
 
@@ -46,7 +48,8 @@ static int engine_destroy(lua_State *L) {
   if (!e->engine)
     return 0;
   sc_engine_destroy(e->engine);
-  gate_destroy(e->gate);
+  for (int i = 0; i < 2; i++)
+    gate_destroy(e->gates[i]);
   e->engine = NULL;
   return 0;
 }
@@ -70,18 +73,25 @@ static int engine_failed(lua_State *L) {
   return 1;
 }
 
+/* Which pipeline's: 1 where nothing is said. */
+static gate_t *check_gate(lua_State *L, int index) {
+  lua_Integer i = luaL_optinteger(L, index, 1);
+  luaL_argcheck(L, i == 1 || i == 2, index, "no such gate");
+  return check_engine(L)->gates[i - 1];
+}
+
 static int engine_allow(lua_State *L) {
-  gate_allow(check_engine(L)->gate, luaL_checkinteger(L, 2));
+  gate_allow(check_gate(L, 3), luaL_checkinteger(L, 2));
   return 0;
 }
 
 static int engine_finish(lua_State *L) {
-  gate_finish(check_engine(L)->gate);
+  gate_finish(check_gate(L, 2));
   return 0;
 }
 
 static int engine_break(lua_State *L) {
-  gate_fail(check_engine(L)->gate);
+  gate_fail(check_gate(L, 2));
   return 0;
 }
 
@@ -135,28 +145,37 @@ static int add_early(lua_State *L, sc_graph_t *g, const char *dir, sc_error_t *e
   return rc;
 }
 
-static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
-  uint32_t p = (uint32_t)opt_int(L, "parallelism", 1);
-  sc_graph_t *g = sc_graph_create();
-  sc_buf_t options = SC_BUF_INIT;
-  put_options(&options, "dir", opt_str(L, "out"));
-  const sc_node_spec_t specs[] = {
-      {.uid = "gate", .name = "gate", .type = &gate_source_type, .data = e->gate, .parallelism = p},
-      {.uid = "tally", .name = "tally", .type = &tally_type, .parallelism = p, .keyed = true},
-      {.uid = "out", .name = "out", .type = sc_operator_type_find("file_sink"), .parallelism = p,
-       .options = sc_buf_bytes(&options)},
-  };
+static int add_pipeline(lua_State *L, sc_graph_t *g, gate_t *gate, const char *const uids[3],
+                        const char *out, sc_error_t *err) {
   static const char *const key[] = {"k"};
+  uint32_t p = (uint32_t)opt_int(L, "parallelism", 1), first = g->n_nodes;
+  sc_buf_t options = SC_BUF_INIT;
+  put_options(&options, "dir", out);
+  const sc_node_spec_t specs[] = {
+      {.uid = uids[0], .name = uids[0], .type = &gate_source_type, .data = gate, .parallelism = p},
+      {.uid = uids[1], .name = uids[1], .type = &tally_type, .parallelism = p, .keyed = true},
+      {.uid = uids[2], .name = uids[2], .type = sc_operator_type_find("file_sink"),
+       .parallelism = p, .options = sc_buf_bytes(&options)},
+  };
   int rc = 0;
   for (size_t i = 0; rc >= 0 && i < 3; i++)
     rc = sc_graph_add(g, &specs[i], err);
   sc_buf_free(&options);
   if (rc >= 0)
-    rc = sc_graph_connect(g, 0, "main", 1, 0, SC_HASH, key, 1, err);
+    rc = sc_graph_connect(g, first, "main", first + 1, 0, SC_HASH, key, 1, err);
   if (rc >= 0)
-    rc = sc_graph_connect(g, 1, "main", 2, 0, SC_REBALANCE, NULL, 0, err);
+    rc = sc_graph_connect(g, first + 1, "main", first + 2, 0, SC_REBALANCE, NULL, 0, err);
+  return rc;
+}
+
+static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
+  static const char *const uids[2][3] = {{"gate", "tally", "out"}, {"gate2", "tally2", "out2"}};
+  sc_graph_t *g = sc_graph_create();
+  int rc = add_pipeline(L, g, e->gates[0], uids[0], opt_str(L, "out"), err);
   if (rc >= 0 && opt_str(L, "early"))
     rc = add_early(L, g, opt_str(L, "early"), err);
+  if (rc >= 0 && opt_str(L, "second"))
+    rc = add_pipeline(L, g, e->gates[1], uids[1], opt_str(L, "second"), err);
   if (rc >= 0)
     rc = sc_graph_finish(g, err);
   if (rc >= 0)
@@ -165,8 +184,8 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
   return NULL;
 }
 
-/* engine:start{dir =, out =, early =, parallelism =, slots =, interval_ms =, retain =, attempts =,
- * from =, tolerable =, unsynced =}: a job, or nil, error */
+/* engine:start{dir =, out =, early =, second =, parallelism =, slots =, interval_ms =, retain =,
+ * attempts =, delay_ms =, from =, tolerable =, unsynced =}: a job, or nil, error */
 static int engine_start(lua_State *L) {
   engine_t *e = check_engine(L);
   sc_error_t err = SC_ERROR_INIT;
@@ -181,7 +200,7 @@ static int engine_start(lua_State *L) {
                      .tolerable_failures = opt_int(L, "tolerable", -1),
                      .retain = (uint32_t)opt_int(L, "retain", 1)},
       .restart = {.kind = SC_RESTART_FIXED_DELAY, .attempts = opt_int(L, "attempts", 0),
-                  .delay_ms = 0},
+                  .delay_ms = opt_int(L, "delay_ms", 0)},
       .n_slots = (uint32_t)opt_int(L, "slots", opt_int(L, "parallelism", 1)),
       .segment_size = 256, .exclusive_buffers = 2, .floating_buffers = 4, .buffer_timeout_ms = 100,
       .log_level = SC_LOG_OFF};
@@ -207,9 +226,8 @@ static int job_gc(lua_State *L) {
   return 0;
 }
 
-static int push_status(lua_State *L, sc_job_t *job) {
-  sc_job_status_t s;
-  sc_job_status(job, &s);
+/* Frees it. */
+static int push_status(lua_State *L, sc_job_status_t s) {
   lua_newtable(L);
   lua_pushstring(L, sc_job_state_name(s.state));
   lua_setfield(L, -2, "state");
@@ -221,17 +239,33 @@ static int push_status(lua_State *L, sc_job_t *job) {
   lua_setfield(L, -2, "last");
   lua_pushstring(L, s.error);
   lua_setfield(L, -2, "error");
+  lua_pushboolean(L, s.stopped);
+  lua_setfield(L, -2, "stopped");
+  lua_newtable(L);
+  for (uint32_t i = 0; i < s.n_regions; i++) {
+    lua_newtable(L);
+    lua_pushstring(L, s.regions[i].state);
+    lua_setfield(L, -2, "state");
+    lua_pushinteger(L, (lua_Integer)s.regions[i].attempt);
+    lua_setfield(L, -2, "attempt");
+    lua_pushinteger(L, (lua_Integer)s.regions[i].restarts);
+    lua_setfield(L, -2, "restarts");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "regions");
   sc_job_status_fini(&s);
   return 1;
 }
 
 static int job_status(lua_State *L) {
-  return push_status(L, check_job(L));
+  sc_job_status_t s;
+  sc_job_status(check_job(L), &s);
+  return push_status(L, s);
 }
 
 /* Wait for news; raises where a working job would have had some. */
 static void news(lua_State *L, sc_job_t *job) {
-  if (sc_job_wait_news(job, LOST_AFTER_MS, NULL) == 0)
+  if (sc_job_wait_news(job, LOST_AFTER_S * 1000, NULL) == 0)
     luaL_error(L, "the job says nothing any more");
 }
 
@@ -242,10 +276,9 @@ static int job_wait(lua_State *L) {
   for (;;) {
     sc_job_status_t s;
     sc_job_status(job, &s);
-    bool there = sc_job_state_ended(s.state) || strcmp(sc_job_state_name(s.state), wanted) == 0;
+    if (sc_job_state_ended(s.state) || strcmp(sc_job_state_name(s.state), wanted) == 0)
+      return push_status(L, s); /* this one: the next may say something else already */
     sc_job_status_fini(&s);
-    if (there)
-      return push_status(L, job);
     news(L, job);
   }
 }
@@ -254,6 +287,20 @@ static int job_wait(lua_State *L) {
 static int job_checkpoint(lua_State *L) {
   sc_job_t *job = check_job(L);
   uint64_t ticket = sc_job_checkpoint(job), id = 0;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  lua_pushinteger(L, (lua_Integer)id);
+  return 1;
+}
+
+/* job:stop(drain): the checkpoint's id when it has ended, or nil, error */
+static int job_stop(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  uint64_t ticket = sc_job_stop(job, lua_toboolean(L, 2)), id = 0;
   sc_error_t err = SC_ERROR_INIT;
   int rc;
   while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
@@ -285,6 +332,30 @@ static int job_wait_checkpoint(lua_State *L) {
   }
 }
 
+static int64_t records_in(sc_job_t *job, const char *uid) {
+  sc_buf_t metrics = SC_BUF_INIT;
+  sc_token_t array;
+  sc_bytes_t map;
+  int64_t sum = 0;
+  sc_job_metrics(job, &metrics);
+  sc_cursor_t c = sc_cursor(sc_buf_bytes(&metrics));
+  sc_cursor_next(&c, &array);
+  while (sc_cursor_value(&c, &map) > 0) {
+    char *of = sc_value_field_str(map, "uid");
+    if (of && strcmp(of, uid) == 0)
+      sum += sc_value_field_int(map, "numRecordsIn", 0);
+    free(of);
+  }
+  sc_buf_free(&metrics);
+  return sum;
+}
+
+/* job:records(uid): how many its subtasks have taken in, of the attempts that run or ran last */
+static int job_records(lua_State *L) {
+  lua_pushinteger(L, records_in(check_job(L), luaL_checkstring(L, 2)));
+  return 1;
+}
+
 static int job_cancel(lua_State *L) {
   sc_job_cancel(check_job(L));
   return 0;
@@ -297,9 +368,9 @@ static const luaL_Reg engine_methods[] = {
 };
 
 static const luaL_Reg job_methods[] = {
-    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint},
-    {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"__gc", job_gc},
-    {NULL, NULL},
+    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint}, {"stop", job_stop},
+    {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"records", job_records},
+    {"__gc", job_gc}, {NULL, NULL},
 };
 
 static void make_class(lua_State *L, const char *name, const luaL_Reg *methods) {
