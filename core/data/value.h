@@ -83,7 +83,7 @@ static inline int sc_cursor_next(sc_cursor_t *c, sc_token_t *token) {
 }
 /* The integer whose head and the 8 bytes behind it are given (those that are not its own do not
  * matter), and its length in *n: 0 where the head is no integer's or the number is above 2^63-1.
- * Without branches: in what native operators read the widths and signs of numbers change from record
+ * Without branches: in what native operators read, widths and signs of numbers change from record
  * to record, and each branch that is guessed wrongly costs as much as all of this. */
 static inline int64_t sc__int_at(uint8_t head, uint64_t behind, unsigned *n) {
   uint8_t kind = (uint8_t)(head - 0xcc); /* 0-3 unsigned, 4-7 signed, of 1, 2, 4, 8 bytes */

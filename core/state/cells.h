@@ -13,8 +13,8 @@
  *   write -> [born > keep: in place] or [born <= keep: new cell, old one -> kept -give-> slab]
  *
  * Buckets are probed one after another, and say enough of a cell's hash that a look-up reads one
- * line of them and the one cell that it wants. The table grows step by step: insertions and removals
- * move a few buckets, so that no single write pays for the whole.
+ * line of them and the one cell that it wants. The table grows step by step: insertions and
+ * removals move a few buckets, so that no single write pays for the whole.
  *
  * Ownership: everything given is copied in; what is handed out lives until the next change of that
  * address. Threads: one owner; another thread may walk the slab up to an epoch whose cells the

@@ -213,7 +213,8 @@ static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item
   if (sc_cursor_array(&c) != 2 || !sc_cursor_int(&c, &amount) ||
       context->key.len > SC_INT_BYTES_MAX)
     return sc_fail(err, SC_ECORRUPT, "an event is damaged");
-  sc_address_t at = {.state = k->state, .group = context->key_group, .key = context->key};
+  sc_address_t at = {.state = k->state, .group = context->key_group,
+                     .key_hash = context->key_hash, .key = context->key};
   sc_bytes_t bytes;
   int rc = sc_keyed_get(context->keyed, &at, &bytes, err);
   if (rc > 0 && !sc_value_ints(bytes, held, 2))
