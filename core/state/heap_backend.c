@@ -379,6 +379,7 @@ static void heap_destroy(sc_keyed_t *k) {
   for (uint32_t i = 0; i < h->n_deltas; i++)
     sc_delta_destroy(h->deltas[i]);
   free(h->deltas);
+  sc_cell_list_fini(&h->garbage);
   sc_groups_destroy(h->groups);
   for (uint32_t i = 0; i < h->n_states; i++)
     free(h->states[i].name);

@@ -101,6 +101,7 @@ int sc__heap_snapshot_write(sc_keyed_snapshot_t *snap, sc_storage_t *s, const ch
 }
 
 void sc__heap_free_cut(sc_keyed_snapshot_t *cut) {
+  sc_cell_list_fini(&cut->kept);
   free(cut->states);
   free(cut->ranks);
   free(cut);

@@ -13,7 +13,7 @@
  *
  * Threads: the owner calls everything; another thread may walk. What a walk hands out may be read
  * but for `next`, which stays the owner's. Ownership: init/fini; slots belong to the slab and die
- * with it. Failure: none (mem.h).
+ * with it; slabs of one owner may share their source of pages. Failure: none (mem.h).
  */
 #ifndef SC_STATE_SLAB_H
 #define SC_STATE_SLAB_H
@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "pages.h"
 
 typedef struct sc_slab sc_slab_t;
 typedef struct sc_page sc_page_t;   /* private: slots of one size */
@@ -41,9 +43,10 @@ struct sc_slab {
   uint32_t n_shelves;         /* sizes that were ever asked for: a few */
   uint64_t live;              /* slots that are taken */
   uint64_t bytes;             /* memory of pages */
+  sc_pages_t *source;         /* of full-grown pages; borrowed */
 };
 
-void sc_slab_init(sc_slab_t *s);
+void sc_slab_init(sc_slab_t *s, sc_pages_t *source);
 void sc_slab_fini(sc_slab_t *s);
 
 /* A slot of `size` bytes or a few more, *room of them. No walk sees it before it is published. */

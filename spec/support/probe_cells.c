@@ -11,11 +11,15 @@
 
 typedef struct box {
   sc_cells_t *cells;
+  sc_pages_t pages;
   sc_cell_list_t kept;
 } box_t;
 
 static int cells_gc(lua_State *L) {
-  sc_cells_destroy(((box_t *)luaL_checkudata(L, 1, CELLS))->cells);
+  box_t *b = luaL_checkudata(L, 1, CELLS);
+  sc_cell_list_fini(&b->kept);
+  sc_cells_destroy(b->cells);
+  sc_pages_fini(&b->pages);
   return 0;
 }
 
@@ -23,7 +27,8 @@ static int cells_new(lua_State *L) {
   box_t *b = lua_newuserdatauv(L, sizeof *b, 0);
   *b = (box_t){.cells = NULL};
   luaL_setmetatable(L, CELLS);
-  b->cells = sc_cells_create();
+  sc_pages_init(&b->pages);
+  b->cells = sc_cells_create(&b->pages);
   return 1;
 }
 
@@ -104,13 +109,15 @@ static int cells_give(lua_State *L) {
   return 1;
 }
 
-/* Values, cells that are held, memory. */
+/* Values, cells that are held, memory; pages that they share, memory of their chunks. */
 static int cells_size(lua_State *L) {
   const sc_cells_t *c = box(L)->cells;
   lua_pushinteger(L, (lua_Integer)c->count);
   lua_pushinteger(L, (lua_Integer)c->slab.live);
   lua_pushinteger(L, (lua_Integer)sc_cells_bytes(c));
-  return 3;
+  lua_pushinteger(L, (lua_Integer)box(L)->pages.in_use);
+  lua_pushinteger(L, (lua_Integer)box(L)->pages.bytes);
+  return 5;
 }
 
 /* --- a window that changes while its snapshot is written --- */
