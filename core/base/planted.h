@@ -23,7 +23,12 @@
   XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
-  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")
+  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                      \
+  XX(REGION_EARLY, "a region goes back before the checkpoint that was decided is written")         \
+  XX(REGION_SWEEPS, "a region that goes back sweeps what the sinks of others have pending")        \
+  XX(REGION_SPLITS, "a region that goes back sets back the enumerators of others")                 \
+  XX(REGION_FINALS, "a region that goes back empties the final snapshots of others")               \
+  XX(REGION_TOGETHER, "a region that fails takes the others along")
 
 #ifdef SC_PLANT
 #define SC__PLANT_NAME(name, text) SC_PLANT_##name,

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 #define INTERRUPT_AFTER_MS 300 /* for functions that end by themselves, whatever they do */
@@ -77,7 +78,8 @@ static int make_enumerators(sc_region_t *r, sc_error_t *err) {
   sc_job_t *job = r->job;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (!n->type->is_source || job->layout->of_node[i] != r->index)
+    bool mine = job->layout->of_node[i] == r->index || SC_PLANTED(REGION_SPLITS);
+    if (!n->type->is_source || !mine)
       continue;
     sc_enumerator_destroy(job->enumerators[i]);
     job->enumerators[i] = sc_enumerator_create(n->parallelism);
@@ -332,7 +334,9 @@ static bool may_fail(const sc_region_t *r) {
 }
 
 void sc__region_fail(sc_region_t *r, uint32_t task, sc_error_t *err) {
-  if (may_fail(r)) /* else it has failed already: the first one is the cause */
+  if (SC_PLANTED(REGION_TOGETHER))
+    sc__regions_fail(r->job, NULL, false, err);
+  else if (may_fail(r)) /* else it has failed already: the first one is the cause */
     fail(r, ++r->job->causes, task, err);
 }
 
@@ -474,7 +478,7 @@ static int64_t deadline_of(sc_region_t *r, int64_t mono_ms) {
 }
 
 int64_t sc__regions_step(sc_job_t *job, int64_t mono_ms, bool *over) {
-  bool writing = sc_coordinator_writing(job->coordinator);
+  bool writing = sc_coordinator_writing(job->coordinator) && !SC_PLANTED(REGION_EARLY);
   int64_t deadline = INT64_MAX;
   stop_if_all_finished(job);
   for (uint32_t i = 0; i < job->layout->n; i++)
