@@ -35,7 +35,8 @@ PROBE_SRC   := $(wildcard spec/support/*.c)
 CORE_OBJ    := $(CORE_SRC:%.c=$(B)/%.o)
 BINDING_OBJ := $(BINDING_SRC:%.c=$(B)/%.o)
 # The probe drives the binding's rooms too, but not the module's entry and what only it needs.
-PROBE_BINDING_OBJ := $(filter-out %/module.o %/plan.o %/job_handle.o,$(BINDING_OBJ))
+PROBE_BINDING_OBJ := $(filter-out %/module.o %/plan.o %/job_handle.o %/simulate.o \
+                       %/simulate_run.o,$(BINDING_OBJ))
 PROBE_OBJ   := $(PROBE_SRC:%.c=$(B)/%.o)
 LUA_FILES   := $(shell find lua/streamckpt -name '*.lua' 2>/dev/null)
 
@@ -120,7 +121,7 @@ $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The simulator: all its fibers are one thread, so its program waits for a mutex in its own way.
+# The simulator: all its fibers are one thread, so its program watches who holds a mutex when.
 SEEDS   ?= 300
 FIRST   ?= 1
 SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))

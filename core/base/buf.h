@@ -64,9 +64,6 @@ static inline sc_bytes_t sc_bytes(const void *data, size_t len) {
   return (sc_bytes_t){(const uint8_t *)data, len};
 }
 static inline sc_bytes_t sc_bytes_str(const char *text) { return sc_bytes(text, strlen(text)); }
-static inline bool sc_bytes_equal(sc_bytes_t a, sc_bytes_t b) {
-  return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
 /* Bytewise order; a prefix comes first. Returns <0, 0, >0. */
 int sc_bytes_compare(sc_bytes_t a, sc_bytes_t b);
 /* A copy in memory of its own (free(data)); of an empty one NULL and 0. */
@@ -79,6 +76,15 @@ static inline uint64_t sc_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p,
 static inline void sc_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void sc_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void sc_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
+/* Keys are short: up to 16 bytes are compared as two words that overlap. */
+static inline bool sc_bytes_equal(sc_bytes_t a, sc_bytes_t b) {
+  if (a.len != b.len)
+    return false;
+  if (a.len - 8 <= 8)
+    return sc_load_u64(a.data) == sc_load_u64(b.data) &&
+           sc_load_u64(a.data + a.len - 8) == sc_load_u64(b.data + a.len - 8);
+  return a.len == 0 || memcmp(a.data, b.data, a.len) == 0;
+}
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "formats are stored as the machine has them");
 

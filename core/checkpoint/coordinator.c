@@ -82,6 +82,8 @@ void sc__coordinator_answer(sc_coordinator_t *c, uint64_t request, uint64_t id,
 }
 
 void sc__coordinator_count(sc_coordinator_t *c, sc_reason_t reason, uint64_t id) {
+  if (sc_failures_counts(reason))
+    sc_schedule_failed(&c->schedule, c->mono_ms, c->config.failure_pause_ms);
   if (!sc_failures_add(&c->failures, reason, id))
     return;
   sc_outgoing_t *out = sc_outbox_add(&c->outbox, SC_ACT_FAIL_JOB);
@@ -101,12 +103,21 @@ static bool undecided(const sc_pending_t *p) {
 
 /* ---- time ---- */
 
+/* Whose fault it is that it has not completed, as far as that can be told. */
+static void expire_one(sc_coordinator_t *c, sc_pending_t *p) {
+  uint32_t task = sc_pending_first_missing(p), n = p->n_tasks - p->n_missing;
+  char *text = task == SC_NOBODY ? sc_strdup("its folder was still being made")
+                                 : sc_format("it had not acknowledged (%u of %u tasks had)", n,
+                                             p->n_tasks);
+  sc__coordinator_abort(c, p, &(sc_failure_t){SC_REASON_EXPIRED, task, text});
+  free(text);
+}
+
 static void expire(sc_coordinator_t *c) {
-  const sc_failure_t why = {SC_REASON_EXPIRED, SC_NOBODY, NULL};
   for (sc_pending_t *p = c->pending, *next; p; p = next) {
     next = p->next;
     if (undecided(p) && c->mono_ms >= p->expires_ms)
-      sc__coordinator_abort(c, p, &why);
+      expire_one(c, p);
   }
 }
 
@@ -145,6 +156,10 @@ void sc_coordinator_add_completed(sc_coordinator_t *c, uint64_t id) {
 static void run(sc_coordinator_t *c) {
   c->running = c->alive = true;
   c->final_after_ms = INT64_MIN;
+  c->final_pause_ms = 0;
+  c->final_timeout_ms = c->config.timeout_ms;
+  c->final_id = 0;
+  c->stop = (sc_stop_t){0};
   sc_schedule_start(&c->schedule, c->mono_ms);
   if (c->config.interval_ms > 0)
     sc__coordinator_reserve(c);
@@ -176,6 +191,7 @@ void sc_coordinator_suspend(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms
     if (undecided(p))
       sc__coordinator_abort(c, p, &why);
   }
+  sc__coordinator_stop_failed(c, &why);
   while (sc_schedule_waiting(&c->schedule))
     sc__coordinator_answer(c, sc_schedule_take(&c->schedule, SC_START_MANUAL), 0,
                            &why);
@@ -240,10 +256,25 @@ uint64_t sc_coordinator_request(sc_coordinator_t *c, int64_t now_ms, int64_t mon
   return request;
 }
 
+uint64_t sc_coordinator_request_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                                     bool drain) {
+  enter(c, now_ms, mono_ms);
+  uint64_t request = ++c->requests;
+  if (!c->running || c->stop.state != SC_STOP_NONE) {
+    sc_reason_t reason = c->running ? SC_REASON_STOPPING : SC_REASON_NOT_RUNNING;
+    sc__coordinator_answer(c, request, 0, &(sc_failure_t){reason, SC_NOBODY, NULL});
+    return request;
+  }
+  c->stop = (sc_stop_t){SC_STOP_WANTED, drain, request};
+  sc__coordinator_advance(c);
+  return request;
+}
+
 static void trigger(sc_coordinator_t *c, sc_pending_t *p) {
   sc_pending_plan(p, &c->roster);
   sc_outgoing_t *out = sc__coordinator_act(c, SC_ACT_TRIGGER, p);
   out->action.overtake_at_ms = p->overtake_at_ms;
+  out->action.stop = p->stop;
   out->tasks = sc_malloc(c->roster.n_tasks * sizeof *out->tasks);
   out->action.n_tasks = sc_roster_to_trigger(&c->roster, out->tasks);
 }

@@ -9,6 +9,7 @@
  *      -> all tasks acknowledged -> WRITING (_metadata; decided: neither expires nor aborts)
  *      -> COMPLETED (tasks told; older pending ones aborted; oldest beyond `retain` deleted)
  *   before WRITING --decline, expiry, task failure, stop, a later one completed--> ABORTED
+ *   (an expiry names a task that had not acknowledged)
  *   WRITING --write failed--> ABORTED (EFINALIZE reason; never told complete)
  *
  * _metadata are written one at a time, in the order of ids (DESIGN section 6). Where the last
@@ -20,13 +21,16 @@
  *
  * Rules are the reference's, sections 1-3; chosen otherwise here: aborted checkpoints' files are
  * deleted at once (all private in this release); tolerable failures are unlimited by default;
- * min_pause delays a periodic one and never a manual one; the first periodic trigger comes one
+ * min_pause (and failure_pause, after one whose failure counts) delays a periodic one and never a
+ * manual one; the first periodic trigger comes one
  * interval after the start (a short job gets a predictable first checkpoint instead of Flink's
  * random delay); periodic ones that came due while none could start are not made up for.
  *
  * Task life here:  RUNNING --end_of_data--> ENDED --finish_request--> (when no pending checkpoint
  * waits for it) FINISHED, answered by action FINISHED. When every task has ended, one checkpoint is
- * triggered at once (final), and again after a pause if it fails; not in a job without an interval.
+ * triggered at once (final), and again if it fails, after a pause that doubles; one that expires is
+ * given twice the time, since there is nothing else that the job could do. Not in a job without an
+ * interval.
  * A finished task is not waited for; later checkpoints list the snapshot of its final checkpoint.
  * Where a task left without one (there was no interval) no further checkpoint can be taken:
  * SC_REASON_NOT_RUNNING.
@@ -34,6 +38,19 @@
  * Overtaking: with `unaligned` a barrier may overtake data, at once or from aligned_timeout_ms
  * after the checkpoint's start. Such a checkpoint is begun only when no other is pending (DESIGN
  * section 4); an aligned one may follow any.
+ *
+ * A stop of the job (sc_coordinator_request_stop) comes before all other requests; while one is
+ * under way nothing else begins. Those that are pending go on.
+ *
+ *   suspend  NONE --request--> WANTED --begun: an aligned checkpoint whose barriers tell tasks to
+ *              stand still after their snapshot--> UNDER_WAY --completed--> DONE: all may leave
+ *              UNDER_WAY --failed--> NONE: the job goes on
+ *   drain    NONE --request--> WANTED --action DRAIN--> UNDER_WAY (every source ends its input; no
+ *              checkpoint but the final one, so none is half drained) --final completed--> DONE
+ *              any but DONE --the attempt ends--> NONE
+ *
+ * From WANTED on no task leaves whose state a checkpoint would lose. Where all tasks have ended by
+ * themselves, a stop waits for the final checkpoint, or is answered with it.
  *
  * Rooms inside: reason, failures (how many in a row), schedule (what may start when), ids, roster
  * (tasks of the attempt), pending (one checkpoint), retained (completed ones), outbox (actions).
@@ -54,6 +71,7 @@ typedef struct sc_coordinator_config {
   int64_t interval_ms;          /* 0: only on request */
   int64_t timeout_ms;           /* 600,000 by default */
   int64_t min_pause_ms;         /* from a completion to a periodic start */
+  int64_t failure_pause_ms;     /* from a failure that counts to a periodic start */
   uint32_t max_concurrent;      /* 1 by default */
   int64_t tolerable_failures;   /* < 0: unlimited (default) */
   uint32_t retain;              /* 1 by default */
@@ -78,21 +96,28 @@ typedef enum {
                        and its folder if that is empty then */
   SC_ACT_FINISHED,  /* tell `task` that it may leave */
   SC_ACT_ANSWER,    /* request `request` ended: completed as id, or reason */
-  SC_ACT_FAIL_JOB   /* tolerable failures exceeded */
+  SC_ACT_FAIL_JOB,  /* tolerable failures exceeded */
+  SC_ACT_REFUSED,   /* a checkpoint failed before it had an id (in a way that counts) */
+  SC_ACT_DRAIN      /* tell every source task to end its input now */
 } sc_action_kind_t;
 
 typedef struct sc_action {
   sc_action_kind_t kind;    /* which; says what of the rest is set */
-  uint64_t id;              /* the checkpoint; 0 in an ANSWER or FAIL_JOB before it had an id */
+  uint64_t id;              /* the checkpoint; 0 in an ANSWER, FAIL_JOB or REFUSED before it had an
+                               id */
   int64_t timestamp_ms;     /* wall clock when the checkpoint was begun */
   int64_t overtake_at_ms;   /* TRIGGER: as in sc_barrier_t: 0 never, 1 at once, else monotonic ms */
-  sc_reason_t reason;       /* ABORT, ANSWER, FAIL_JOB; NONE where it completed */
+  sc_reason_t reason;       /* ABORT, ANSWER, FAIL_JOB, REFUSED; NONE where it completed */
   uint32_t task;            /* culprit of an ABORT or ANSWER (UINT32_MAX: none), or of FINISHED */
   const char *text;         /* what the task said, or NULL */
   const uint32_t *tasks;    /* TRIGGER */
   uint32_t n_tasks;         /* TRIGGER: of tasks; WRITE: of snapshots */
   sc_task_snapshot_t *const *snapshots; /* WRITE, DISCARD: borrowed */
-  bool final;               /* WRITE, COMPLETE: every task had ended, the job is complete with it */
+  bool final;               /* WRITE, COMPLETE: every task had ended, the job is complete with it;
+                               ABORT: it would have been the final one */
+  bool stop;                /* TRIGGER, WRITE, COMPLETE: the job is suspended with it */
+  int64_t retry_ms;         /* ABORT of a final one: it is tried again after so long */
+  int64_t timeout_ms;       /* ABORT of a final one: the time that the next is given */
   uint64_t request;         /* ANSWER; elsewhere the request behind the checkpoint, or 0 */
 } sc_action_t;
 
@@ -147,6 +172,10 @@ void sc_coordinator_tick(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms);
 int64_t sc_coordinator_deadline(const sc_coordinator_t *c);
 /* A manual checkpoint; returns the request's number, answered by SC_ACT_ANSWER. */
 uint64_t sc_coordinator_request(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms);
+/* Stop the job with a checkpoint; a request like the others. Its ANSWER comes with the checkpoint's
+ * completion; that all tasks leave is still to come. */
+uint64_t sc_coordinator_request_stop(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
+                                     bool drain);
 void sc_coordinator_prepared(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, uint64_t id,
                              bool ok);
 void sc_coordinator_ack(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms, uint64_t id,

@@ -2,7 +2,9 @@
 
 #include "../base/mem.h"
 
-#define FINAL_RETRY_MS 1000 /* at most, before a final checkpoint that failed is tried again */
+#define FINAL_PAUSE_MS 1000      /* at most, before a final checkpoint is tried a second time */
+#define FINAL_PAUSE_MAX_MS 10000 /* and before any other time */
+#define FINAL_TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
 
 static void unlink_pending(sc_coordinator_t *c, sc_pending_t *p) {
   sc_pending_t **at = &c->pending;
@@ -11,9 +13,28 @@ static void unlink_pending(sc_coordinator_t *c, sc_pending_t *p) {
   *at = p->next;
 }
 
-void sc__coordinator_delay_final(sc_coordinator_t *c) {
-  int64_t pause = c->config.interval_ms < FINAL_RETRY_MS ? c->config.interval_ms : FINAL_RETRY_MS;
+static int64_t doubled(int64_t value, int64_t most) {
+  return value >= most ? value : value > most / 2 ? most : 2 * value;
+}
+
+static int64_t first_pause(const sc_coordinator_t *c) {
+  int64_t interval = c->config.interval_ms;
+  return interval > 0 && interval < FINAL_PAUSE_MS ? interval : FINAL_PAUSE_MS;
+}
+
+/* Whatever failed may need time to be mended, and a time that was too short stays too short:
+ * nothing but this checkpoint is left to do. */
+void sc__coordinator_delay_final(sc_coordinator_t *c, sc_reason_t reason) {
+  int64_t pause = c->final_pause_ms ? c->final_pause_ms : first_pause(c);
   c->final_after_ms = sc__after(c->mono_ms, pause);
+  c->final_pause_ms = doubled(pause, FINAL_PAUSE_MAX_MS);
+  if (reason == SC_REASON_EXPIRED)
+    c->final_timeout_ms = doubled(c->final_timeout_ms, FINAL_TIMEOUT_MAX_MS);
+}
+
+void sc__coordinator_stop_failed(sc_coordinator_t *c, const sc_failure_t *why) {
+  sc__coordinator_answer(c, c->stop.request, 0, why);
+  c->stop = (sc_stop_t){0};
 }
 
 void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failure_t *why) {
@@ -23,8 +44,14 @@ void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failur
   out->action.task = why->task;
   out->text = sc_strdup(why->text);
   sc__coordinator_answer(c, p->request, p->id, why);
-  if (p->after_end && p->attempt == c->attempt)
-    sc__coordinator_delay_final(c);
+  if (p->after_end && p->attempt == c->attempt && c->running) {
+    sc__coordinator_delay_final(c, why->reason);
+    out->action.final = true;
+    out->action.retry_ms = c->final_after_ms - c->mono_ms;
+    out->action.timeout_ms = c->final_timeout_ms;
+  }
+  if (p->stop && p->attempt == c->attempt)
+    sc__coordinator_stop_failed(c, why);
   sc__coordinator_count(c, why->reason, p->id);
   sc_pending_destroy(p);
 }
@@ -32,16 +59,31 @@ void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failur
 /* The attempt that took the checkpoint still runs: it learns of it, and what tasks acknowledged
  * after their end is now their final snapshot. (What it lists of tasks that had left is a copy.) */
 static void publish(sc_coordinator_t *c, sc_pending_t *p) {
-  sc__coordinator_act(c, SC_ACT_COMPLETE, p)->action.final = sc_pending_is_final(p);
+  sc_outgoing_t *out = sc__coordinator_act(c, SC_ACT_COMPLETE, p);
+  out->action.final = sc_pending_is_final(p);
+  out->action.stop = p->stop;
+  if (out->action.final)
+    c->final_id = p->id;
   for (uint32_t i = 0; i < p->n_tasks; i++) {
     if (p->left[i] || p->snapshots[i]->end == SC_TASK_RUNNING)
       continue;
     sc_roster_keep_final(&c->roster, i, p->snapshots[i]);
     p->snapshots[i] = NULL;
   }
+  if (p->stop || (c->final_id == p->id && sc__coordinator_draining(c)))
+    c->stop.state = SC_STOP_DONE;
   /* All is held: a periodic one that begins while the tasks leave could only be aborted. */
-  if (c->roster.n_unended == 0 && !sc_roster_wants_final(&c->roster))
+  bool all_held = c->roster.n_unended == 0 && !sc_roster_wants_final(&c->roster);
+  if (all_held || c->stop.state == SC_STOP_DONE)
     sc_schedule_stop(&c->schedule);
+}
+
+/* A drain is answered with whichever checkpoint turned out to be the final one. */
+static void answer_stop(sc_coordinator_t *c) {
+  if (c->stop.state != SC_STOP_DONE || !c->stop.request)
+    return;
+  sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
+  c->stop.request = 0;
 }
 
 /* A younger checkpoint that was planned while p was pending lists, of a task that had left, what
@@ -72,6 +114,7 @@ void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p) {
   if (c->alive && p->attempt == c->attempt)
     publish(c, p);
   sc__coordinator_answer(c, p->request, p->id, NULL);
+  answer_stop(c);
   while (c->pending && c->pending->id < p->id)
     sc__coordinator_abort(c, c->pending, &subsumed);
   sc_coordinator_trim(c);

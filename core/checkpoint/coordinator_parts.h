@@ -19,6 +19,12 @@
 
 #define SC_NOBODY UINT32_MAX
 
+typedef struct sc_stop {
+  enum { SC_STOP_NONE, SC_STOP_WANTED, SC_STOP_UNDER_WAY, SC_STOP_DONE } state;
+  bool drain;
+  uint64_t request; /* to answer; 0: it has its answer, or a pending checkpoint gives it */
+} sc_stop_t;
+
 struct sc_coordinator {
   sc_coordinator_config_t config;
   sc_schedule_t schedule;
@@ -37,6 +43,10 @@ struct sc_coordinator {
   uint32_t deleting;      /* DELETE actions without their sc_coordinator_deleted */
   int64_t now_ms, mono_ms;/* of the newest event */
   int64_t final_after_ms; /* monotonic; a final checkpoint that failed is not tried before */
+  int64_t final_pause_ms; /* after the next one that fails */
+  int64_t final_timeout_ms; /* of the next one */
+  uint64_t final_id;      /* the final checkpoint of this attempt; 0: not completed yet */
+  sc_stop_t stop;         /* of the job, by a user */
 };
 
 /* How a checkpoint or a request failed. */
@@ -65,6 +75,9 @@ void sc__coordinator_count(sc_coordinator_t *c, sc_reason_t reason, uint64_t id)
 /* coordinator_next.c */
 /* May a checkpoint be taken of the tasks as they are now? */
 bool sc__coordinator_ready(const sc_coordinator_t *c);
+static inline bool sc__coordinator_draining(const sc_coordinator_t *c) {
+  return c->stop.drain && c->stop.state == SC_STOP_UNDER_WAY;
+}
 /* Every task has ended, and the checkpoint that says so is still to come. */
 bool sc__coordinator_lacks_final(const sc_coordinator_t *c);
 /* What could start if there were an id. */
@@ -77,6 +90,8 @@ void sc__coordinator_advance(sc_coordinator_t *c);
 /* coordinator_end.c */
 void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failure_t *why);
 void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p);
-void sc__coordinator_delay_final(sc_coordinator_t *c);
+void sc__coordinator_delay_final(sc_coordinator_t *c, sc_reason_t reason);
+/* A stop that is under way has failed: the job goes on. */
+void sc__coordinator_stop_failed(sc_coordinator_t *c, const sc_failure_t *why);
 
 #endif

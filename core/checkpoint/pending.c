@@ -43,6 +43,13 @@ bool sc_pending_waits_for(const sc_pending_t *p, uint32_t task) {
   return task < p->n_tasks && p->waits[task];
 }
 
+uint32_t sc_pending_first_missing(const sc_pending_t *p) {
+  for (uint32_t i = 0; i < p->n_tasks; i++)
+    if (p->waits[i])
+      return i;
+  return UINT32_MAX;
+}
+
 sc_ack_t sc_pending_ack(sc_pending_t *p, sc_task_snapshot_t *snap) {
   uint32_t task = snap->task;
   if (task >= p->n_tasks || p->left[task])

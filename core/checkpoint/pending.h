@@ -32,6 +32,7 @@ struct sc_pending {
   uint64_t attempt;               /* of the coordinator's starts: which it belongs to */
   uint64_t request;               /* the manual request to answer; 0 if none */
   bool after_end;                 /* begun when every task had ended: will be final */
+  bool stop;                      /* the job is suspended with it */
   sc_pending_state_t state;
   uint32_t n_tasks;               /* 0 while PREPARING */
   uint32_t n_missing;             /* acknowledgements that have not come */
@@ -52,6 +53,8 @@ void sc_pending_destroy(sc_pending_t *p); /* NULL is fine */
 /* PREPARING -> PENDING: wait for all tasks that are not FINISHED. At least one is not. */
 void sc_pending_plan(sc_pending_t *p, const sc_roster_t *roster);
 bool sc_pending_waits_for(const sc_pending_t *p, uint32_t task);
+/* PENDING: the first task that has not acknowledged; PREPARING: UINT32_MAX. */
+uint32_t sc_pending_first_missing(const sc_pending_t *p);
 /* Takes ownership of snap where the answer says "taken". */
 sc_ack_t sc_pending_ack(sc_pending_t *p, sc_task_snapshot_t *snap);
 /* DECIDED or later: does every snapshot say ENDED or FINISHED? */

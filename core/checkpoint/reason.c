@@ -15,6 +15,7 @@ const char *sc_reason_text(sc_reason_t reason) {
     case SC_REASON_NOT_RUNNING: return "not all tasks that it needs are running";
     case SC_REASON_TOO_MANY_REQUESTS: return "too many checkpoint requests are waiting";
     case SC_REASON_STOPPED: return "the job is no longer running";
+    case SC_REASON_STOPPING: return "the job is being stopped already";
   }
   return "the checkpoint failed for an unknown reason";
 }

@@ -19,7 +19,8 @@ typedef enum {
   SC_REASON_SUPERSEDED,         /* a task saw a newer barrier first */
   SC_REASON_NOT_RUNNING,        /* preflight: a task is not running */
   SC_REASON_TOO_MANY_REQUESTS,  /* preflight: the queue of 1,000 is full */
-  SC_REASON_STOPPED             /* the job left RUNNING */
+  SC_REASON_STOPPED,            /* the job left RUNNING */
+  SC_REASON_STOPPING            /* preflight: another stop is under way */
 } sc_reason_t;
 
 /* A sentence without its full stop, for messages. Static string. */

@@ -60,6 +60,12 @@ void sc_schedule_completed(sc_schedule_t *s, int64_t mono_ms) {
   s->earliest_ms = later(mono_ms, s->min_pause_ms);
 }
 
+void sc_schedule_failed(sc_schedule_t *s, int64_t mono_ms, int64_t pause_ms) {
+  int64_t end = later(mono_ms, pause_ms > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause_ms);
+  if (pause_ms > 0 && end > s->earliest_ms)
+    s->earliest_ms = end;
+}
+
 static void grow(sc_schedule_t *s) {
   size_t allocated = s->allocated ? 2 * s->allocated : 8;
   uint64_t *requests = sc_malloc(allocated * sizeof *requests);

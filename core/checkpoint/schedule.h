@@ -6,8 +6,8 @@
  * at most is waiting: intervals missed while checkpoints were slow are not made up for). None
  * starts while one is being prepared, while `max_concurrent` are pending, or while more than
  * `max_concurrent` old ones are still being deleted. Only the periodic one heeds min_pause, which
- * runs from the last completion; where it comes too early it is dropped and the timeline goes on
- * from the end of the pause.
+ * runs from the last completion (and a pause after a failure, where the coordinator asks for one);
+ * where it comes too early it is dropped and the timeline goes on from the end of the pause.
  *
  * The timeline is planned: the next is one interval after the last planned one, not after the last
  * start. An interval shorter than min_pause is taken as min_pause.
@@ -21,7 +21,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SC_START_NOTHING, SC_START_MANUAL, SC_START_FINAL, SC_START_PERIODIC } sc_start_t;
+typedef enum {
+  SC_START_NOTHING,
+  SC_START_MANUAL,
+  SC_START_FINAL,
+  SC_START_PERIODIC,
+  SC_START_STOP     /* the coordinator's own: never chosen here */
+} sc_start_t;
 
 /* What the coordinator has in hand when it asks. */
 typedef struct sc_schedule_load {
@@ -59,6 +65,8 @@ void sc_schedule_tick(sc_schedule_t *s, int64_t mono_ms);
 int64_t sc_schedule_deadline(const sc_schedule_t *s);
 /* A checkpoint completed: the pause begins. */
 void sc_schedule_completed(sc_schedule_t *s, int64_t mono_ms);
+/* A checkpoint failed: no periodic one for pause_ms, nor before the pause that runs is over. */
+void sc_schedule_failed(sc_schedule_t *s, int64_t mono_ms, int64_t pause_ms);
 /* False: too many are waiting. */
 bool sc_schedule_request(sc_schedule_t *s, uint64_t request);
 

@@ -1,6 +1,4 @@
-#include "channel.h"
-
-#include <pthread.h>
+#include "channel_parts.h"
 
 #include "../base/error.h"
 #include "../base/mem.h"
@@ -8,26 +6,6 @@
 struct sc_floating {
   atomic_uint refs;      /* holders: the creator and the channels */
   atomic_uint available; /* units not borrowed */
-};
-
-struct sc_channel {
-  pthread_mutex_t lock;    /* guards all that is not atomic or constant */
-  sc_element_t *ring;      /* the queue, `cap` places, grows by doubling */
-  uint32_t cap;            /* power of two */
-  uint32_t head;           /* place of the oldest element */
-  uint32_t count;          /* elements queued */
-  uint32_t units;          /* units of queued buffers */
-  uint32_t borrowed;       /* of these, from the floating share */
-  uint32_t buffers;        /* queued buffers */
-  uint64_t bytes;          /* bytes in them */
-  bool ended, closed;      /* END, CLOSE were pushed */
-  bool gone;               /* the receiver is: drop whatever comes */
-  atomic_uint charged;     /* units - borrowed; written under the lock */
-  atomic_bool any;         /* count > 0; written under the lock */
-  atomic_bool starved;     /* a has_room has answered false since the last wake of the producer */
-  uint32_t exclusive;      /* constant, >= 1 */
-  sc_floating_t *floating; /* constant, or NULL */
-  sc_channel_ends_t ends;  /* constant */
 };
 
 /* ---- floating share ---- */
@@ -78,7 +56,7 @@ static void grow(sc_channel_t *ch) {
   ch->head = 0;
 }
 
-static void settle(sc_channel_t *ch) {
+void sc__channel_settle(sc_channel_t *ch) {
   /* Sequentially consistent: the "gives the units back" of (W2). */
   atomic_store(&ch->charged, ch->units - ch->borrowed);
   /* Relaxed: a sleeper that missed it is woken by (W1), and the wake synchronizes. */
@@ -104,6 +82,17 @@ static void discharge(sc_channel_t *ch, const sc_buffer_t *b) {
     atomic_fetch_add(&ch->floating->available, ch->borrowed - above);
     ch->borrowed = above;
   }
+}
+
+void sc__channel_insert(sc_channel_t *ch, uint32_t place, const sc_element_t *e) {
+  if (ch->count == ch->cap)
+    grow(ch);
+  ch->count++;
+  for (uint32_t i = ch->count - 1; i > place; i--)
+    *sc__channel_at(ch, i) = *sc__channel_at(ch, i - 1);
+  *sc__channel_at(ch, place) = *e;
+  if (e->kind == SC_ELEMENT_DATA)
+    charge(ch, e->buffer);
 }
 
 static sc_element_t pop(sc_channel_t *ch) {
@@ -155,6 +144,19 @@ sc_channel_t *sc_channel_create(uint32_t exclusive, sc_floating_t *floating,
   return ch;
 }
 
+void sc_channel_set_name(sc_channel_t *ch, const sc_channel_name_t *name) {
+  ch->name = *name;
+}
+
+const sc_channel_name_t *sc_channel_name(const sc_channel_t *ch) {
+  return &ch->name;
+}
+
+void sc_channel_listen(sc_channel_t *ch, sc_channel_word_cb told, void *arg) {
+  ch->told = told;
+  ch->told_arg = arg;
+}
+
 /* Empty the queue; buffers are given back one by one, without the lock. */
 static void drop_all(sc_channel_t *ch) {
   sc_element_t e;
@@ -167,6 +169,7 @@ void sc_channel_destroy(sc_channel_t *ch) {
   if (!ch)
     return;
   ch->ends.wake = NULL; /* whoever would be woken may be gone */
+  sc__channel_forget(ch);
   drop_all(ch);
   sc_floating_unref(ch->floating);
   pthread_mutex_destroy(&ch->lock);
@@ -191,13 +194,8 @@ static void push(sc_channel_t *ch, const sc_element_t *e) {
   ch->ended |= e->kind == SC_ELEMENT_END;
   ch->closed |= e->kind == SC_ELEMENT_CLOSE;
   if (!drop) {
-    if (ch->count == ch->cap)
-      grow(ch);
-    ch->ring[(ch->head + ch->count) & (ch->cap - 1)] = *e;
-    ch->count++;
-    if (e->kind == SC_ELEMENT_DATA)
-      charge(ch, e->buffer);
-    settle(ch);
+    sc__channel_insert(ch, ch->count, e);
+    sc__channel_settle(ch);
   }
   pthread_mutex_unlock(&ch->lock);
   if (drop)
@@ -232,20 +230,33 @@ bool sc_channel_empty(sc_channel_t *ch) {
   return !atomic_load_explicit(&ch->any, memory_order_relaxed);
 }
 
-int sc_channel_take(sc_channel_t *ch, sc_element_t *out) {
+static int take(sc_channel_t *ch, sc_element_t *out, bool head_only) {
+  sc__after_t after = {0};
   pthread_mutex_lock(&ch->lock);
-  bool got = ch->count > 0, drained = false;
+  bool got = ch->count > 0 && (!head_only || sc__channel_at(ch, 0)->head), drained = false;
   if (got) {
     *out = pop(ch);
-    settle(ch);
+    sc__channel_settle(ch);
     drained = ch->count == 0 && (ch->ended || ch->closed);
+    if (ch->capture || out->kind == SC_ELEMENT_BARRIER)
+      sc__channel_taken(ch, out, &after);
   }
   pthread_mutex_unlock(&ch->lock);
+  if (after.settled || after.closed)
+    sc__channel_after(ch, &after);
   if (drained)
     wake(ch, ch->ends.producer_arg); /* (W4) */
   else if (got && out->kind == SC_ELEMENT_DATA)
     feed_producer(ch);
   return got;
+}
+
+int sc_channel_take(sc_channel_t *ch, sc_element_t *out) {
+  return take(ch, out, false);
+}
+
+int sc_channel_take_head(sc_channel_t *ch, sc_element_t *out) {
+  return take(ch, out, true);
 }
 
 int sc_channel_peek(sc_channel_t *ch) {
@@ -259,7 +270,8 @@ void sc_channel_receiver_gone(sc_channel_t *ch) {
   pthread_mutex_lock(&ch->lock);
   ch->gone = true; /* from here on nothing is added, so the drop below ends */
   pthread_mutex_unlock(&ch->lock);
-  drop_all(ch);
+  sc_channel_drop_capture(ch, UINT64_MAX);
+  drop_all(ch); /* settles barriers, too */
   wake(ch, ch->ends.producer_arg); /* (W5) */
 }
 

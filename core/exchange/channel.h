@@ -15,8 +15,20 @@
  * `exclusive` is at least 1 (0 counts as 1): so an empty channel always has room, and channels
  * that are held back while they have borrowed the whole share cannot starve the one whose barrier
  * they wait for.
- * A channel whose receiver is finished (sc_channel_receiver_gone) takes and drops everything and is
- * never full.
+ * A channel whose receiver is finished (sc_channel_receiver_gone) takes and drops everything, is
+ * never full, and settles a barrier at once.
+ *
+ * Barriers (DESIGN section 4; channel_barrier.c). One that overtakes goes to the head of the queue,
+ * behind others that stand there already, and keeps the data buffers that it passed (SENDER). One
+ * that may overtake later waits at the tail and is *settled* once: taken in its turn with nothing
+ * kept, or moved to the head (sc_channel_move, by the sender's timer or by the receiver when it
+ * switches), or dropped with its receiver. A *capture* is the receiver's: from its start on each
+ * buffer that it takes is kept (RECEIVER), until the barrier of that checkpoint is put or moved to
+ * the head, or taken in its turn, or the closing element is taken. So each buffer is kept by
+ * exactly one side, which the lock decides. What is kept goes to a cut (cut.h).
+ *
+ *   queue   [B3 head] d d [B2 tail] d        capture:  none --sc_channel_capture--> open
+ *             ^ taken at once        ^ taken in its turn          --barrier, CLOSE, drop--> none
  *
  * Wakes: ends->wake is called outside the lock, and promises that whoever was asleep looks again
  * after the call began (it synchronizes with that look). Spurious wakes are allowed and happen.
@@ -33,17 +45,19 @@
  *   (W4) Producer, leaving: from END on, each take that empties the queue wakes it, since it waits
  *        for its queues to drain (sc_output_drained).
  *   (W5) sc_channel_receiver_gone always wakes the producer.
+ *   (W6) A barrier that may overtake wakes the consumer in any case, after the listener was told:
+ *        it may be waiting for room.
  *
- * Threads: push by the producer's thread; take, peek, receiver_gone by the consumer's; has_room,
- * empty, usage from any.
- * Ownership: the channel owns what is queued and a reference on the floating share.
+ * Threads: push, barrier by the producer's thread; take, peek, capture, drop_capture, receiver_gone
+ * by the consumer's; has_room, empty, usage, move from any.
+ * Ownership: the channel owns what is queued, a reference on the floating share, and a hold of the
+ * cut for each barrier to settle and each capture.
  * Failure: none; a push that the order above forbids is asserted.
- * Later (unaligned): barriers at the head, captures, both under this same lock.
  */
 #ifndef SC_EXCHANGE_CHANNEL_H
 #define SC_EXCHANGE_CHANNEL_H
 
-#include "buffer.h"
+#include "cut.h"
 
 typedef enum {
   SC_ELEMENT_DATA,
@@ -58,12 +72,15 @@ typedef struct sc_barrier {
   int64_t overtake_at_ms; /* monotonic ms of the world from which it may overtake data: 0 never
                              (aligned), 1 at once (unaligned), else the checkpoint's start plus its
                              aligned timeout */
+  bool stop;             /* the job is suspended with it: after its snapshot a task stands still */
 } sc_barrier_t;
 
 typedef struct sc_element {
   sc_element_kind_t kind; /* which of the two below counts, if any */
   sc_buffer_t *buffer;   /* DATA: one reference, the taker's */
   sc_barrier_t barrier;  /* BARRIER */
+  bool head;             /* BARRIER: it was taken at the head, and overtook what is behind it */
+  sc_cut_t *settle;      /* the channel's: a hold that taking or moving it releases; else NULL */
 } sc_element_t;
 
 /* Shared by a gate's channels; reference counted: create gives the caller one reference, each
@@ -81,19 +98,47 @@ typedef struct sc_channel_ends {
   void *consumer_arg;       /* wake's argument to wake the consumer */
 } sc_channel_ends_t;
 
+/* Whose data it carries, for what is kept of it. */
+typedef struct sc_channel_name {
+  uint32_t edge;             /* of the graph */
+  uint32_t sender, receiver; /* subtasks of the edge's two ends */
+  bool rigid;                /* its edge cannot be captured (sc_partitioner_rigid) */
+} sc_channel_name_t;
+
 /* floating and ends may be NULL (no share; nobody needs waking); *ends is copied. */
 sc_channel_t *sc_channel_create(uint32_t exclusive, sc_floating_t *floating,
                                 const sc_channel_ends_t *ends);
 void sc_channel_destroy(sc_channel_t *ch); /* drops what is queued; NULL is fine */
+/* Before it is used; nameless it is edge 0 from 0 to 0, and can be captured. */
+void sc_channel_set_name(sc_channel_t *ch, const sc_channel_name_t *name);
+const sc_channel_name_t *sc_channel_name(const sc_channel_t *ch);
+/* Before it is used: told(arg, id, head) is called outside the lock when a barrier that may
+ * overtake was queued, or moved to the head, on the thread that did so. */
+typedef void (*sc_channel_word_cb)(void *arg, uint64_t id, bool head);
+void sc_channel_listen(sc_channel_t *ch, sc_channel_word_cb told, void *arg);
 
 bool sc_channel_has_room(sc_channel_t *ch);       /* lock-free; may be stale for an instant */
 void sc_channel_push_buffer(sc_channel_t *ch, sc_buffer_t *b); /* takes the reference */
-void sc_channel_push_barrier(sc_channel_t *ch, const sc_barrier_t *b);
+void sc_channel_push_barrier(sc_channel_t *ch, const sc_barrier_t *b); /* aligned: at the tail */
+/* A barrier of the checkpoint of `cut`: at the head where `now` or its receiver has switched, else
+ * at the tail, holding `cut` where it may yet be moved. Rigid channels: always aligned. */
+void sc_channel_barrier(sc_channel_t *ch, const sc_barrier_t *b, bool now, sc_cut_t *cut);
+/* A barrier of id that waits in its turn goes to the head; false where there is none to move. */
+bool sc_channel_move(sc_channel_t *ch, uint64_t id);
+/* The receiver starts `cut` while its barrier is still to come, and `kept` (taken over; made by
+ * sc_channel_part) is what it had begun to read: a barrier that waits is moved to the head; where
+ * the closing element is queued, what stands before it is kept; else a capture is opened. */
+void sc_channel_capture(sc_channel_t *ch, sc_cut_t *cut, sc_inflight_part_t *kept);
+/* Close the capture of a checkpoint up to id, whose cut was dropped. */
+void sc_channel_drop_capture(sc_channel_t *ch, uint64_t id);
+sc_inflight_part_t sc_channel_part(const sc_channel_t *ch, sc_inflight_side_t side); /* empty */
 void sc_channel_push_end(sc_channel_t *ch);
 void sc_channel_push_close(sc_channel_t *ch);
 bool sc_channel_empty(sc_channel_t *ch);          /* lock-free; may be stale for an instant */
 /* 1 and the element at the head, or 0. */
 int sc_channel_take(sc_channel_t *ch, sc_element_t *out);
+/* Likewise, but only a barrier that overtook. */
+int sc_channel_take_head(sc_channel_t *ch, sc_element_t *out);
 /* Kind of the head element without taking it: -1 where empty. Consumer only. */
 int sc_channel_peek(sc_channel_t *ch);
 void sc_channel_receiver_gone(sc_channel_t *ch);

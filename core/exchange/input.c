@@ -1,51 +1,25 @@
-#include "input.h"
-
 #include <inttypes.h>
 
 #include "../base/error.h"
 #include "../base/mem.h"
 #include "../base/planted.h"
-#include "valve.h"
+#include "input_parts.h"
 
-typedef struct source {
-  sc_channel_t *channel; /* borrowed */
-  uint32_t port;         /* of the operator */
-  bool ended, closed;    /* END, CLOSE were taken */
-} source_t;
-
-struct sc_input {
-  sc_valve_t *valve;       /* one input a channel */
-  sc_aligner_t *aligner;   /* one channel a channel */
-  sc_buffer_t *current;    /* the half-read buffer, or NULL */
-  sc_bytes_t rest;         /* what is unread in it */
-  sc_bytes_t ahead;        /* of that, what nobody has looked at yet (sc_input_ahead) */
-  uint32_t first_ahead;    /* place of the first of the records between the two */
-  uint32_t n_ahead;        /* how many they are */
-  uint32_t current_source; /* whose it is */
-  uint32_t turn;           /* the channel to look at first when the next element is taken */
-  uint32_t n_ended;        /* channels that have ended */
-  uint32_t n_closed;       /* channels that are closed */
-  sc_barrier_t barrier;    /* of the newest checkpoint that began here */
-  uint64_t bytes;          /* taken while it is being aligned */
-  bool first_barrier;      /* it began, and no event has said so yet */
-  sc_input_event_t *due;   /* events that are ready to be handed out, oldest first */
-  uint32_t due_first;      /* of them, the next */
-  uint32_t due_count;      /* end of them (0 when all were handed out) */
-  uint32_t due_cap;        /* places allocated */
-  uint32_t n;              /* channels */
-  sc_record_t records_ahead[SC_INPUT_AHEAD]; /* a ring: what the look ahead has read */
-  source_t sources[];
-};
+#define REPLAYED_IN_A_ROW 64 /* records that were in flight at a restore */
 
 sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint32_t n) {
   sc_input_t *in = sc_calloc(1, sizeof *in + n * sizeof(source_t));
   in->valve = sc_valve_create(n);
-  in->aligner = sc_aligner_create(n);
+  in->aligner = sc_aligner_create(n, false);
   in->n = n;
   for (uint32_t i = 0; i < n; i++) {
     in->sources[i].channel = channels[i];
     in->sources[i].port = ports[i];
+    in->sources[i].rigid = sc_channel_name(channels[i])->rigid;
+    if (in->sources[i].rigid)
+      sc_aligner_rigid(in->aligner, i);
   }
+  sc__input_listen(in);
   return in;
 }
 
@@ -53,15 +27,18 @@ void sc_input_destroy(sc_input_t *in) {
   if (!in)
     return;
   sc_buffer_unref(in->current);
+  for (uint32_t i = 0; i < in->n; i++)
+    sc_buffer_unref(in->sources[i].parked);
   sc_valve_destroy(in->valve);
   sc_aligner_destroy(in->aligner);
+  free(in->known);
   free(in->due);
   free(in);
 }
 
 /* ---- events that wait to be handed out ---- */
 
-static sc_input_event_t *add_event(sc_input_t *in, sc_input_kind_t kind) {
+sc_input_event_t *sc__input_add_event(sc_input_t *in, sc_input_kind_t kind) {
   if (in->due_count == in->due_cap) {
     in->due_cap = in->due_cap ? in->due_cap * 2 : 8;
     in->due = sc_realloc(in->due, in->due_cap * sizeof *in->due);
@@ -82,69 +59,15 @@ static bool hand_out(sc_input_t *in, sc_input_event_t *event) {
 
 static void add_valve_events(sc_input_t *in, uint32_t source, sc_valve_out_t out) {
   if (out.has_watermark) {
-    sc_input_event_t *e = add_event(in, SC_INPUT_WATERMARK);
+    sc_input_event_t *e = sc__input_add_event(in, SC_INPUT_WATERMARK);
     e->channel = source;
     e->watermark = out.watermark;
   }
   if (out.has_status) {
-    sc_input_event_t *e = add_event(in, SC_INPUT_STATUS);
+    sc_input_event_t *e = sc__input_add_event(in, SC_INPUT_STATUS);
     e->channel = source;
     e->idle = out.idle;
   }
-}
-
-static void add_aligner_events(sc_input_t *in, const sc_aligner_actions_t *act) {
-  if (act->abort_id) {
-    sc_input_event_t *e = add_event(in, SC_INPUT_ABORTED);
-    e->aborted = act->abort_id;
-    e->superseded_by = act->superseded_by;
-  }
-  if (act->start_id) {
-    sc_input_event_t *e = add_event(in, SC_INPUT_SNAPSHOT);
-    e->barrier = in->barrier;
-    e->alignment_bytes = in->bytes;
-  }
-}
-
-/* ---- checkpoints ---- */
-
-/* A barrier or trigger of b was given to the aligner, which did `act`; `pending` was before. Was it
- * the first word of b? */
-static void note_beginning(sc_input_t *in, const sc_barrier_t *b, uint64_t pending,
-                           const sc_aligner_actions_t *act) {
-  bool known = pending == b->id;
-  bool acted = act->start_id == b->id || sc_aligner_pending(in->aligner) == b->id;
-  if (known || !acted)
-    return;
-  in->barrier = *b;
-  in->bytes = 0;
-  in->first_barrier = true;
-}
-
-static void on_barrier(sc_input_t *in, uint32_t source, const sc_barrier_t *b) {
-  uint64_t pending = sc_aligner_pending(in->aligner);
-  sc_aligner_actions_t act = sc_aligner_barrier(in->aligner, source, b->id);
-  note_beginning(in, b, pending, &act);
-  add_aligner_events(in, &act);
-}
-
-void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b) {
-  uint64_t pending = sc_aligner_pending(in->aligner);
-  sc_aligner_actions_t act = sc_aligner_trigger(in->aligner, b->id);
-  note_beginning(in, b, pending, &act);
-  add_aligner_events(in, &act);
-}
-
-void sc_input_abort(sc_input_t *in, uint64_t id) {
-  for (uint32_t i = in->due_first; i < in->due_count; i++) {
-    sc_input_event_t *e = &in->due[i];
-    if (e->kind == SC_INPUT_SNAPSHOT && e->barrier.id == id) {
-      *e = (sc_input_event_t){.kind = SC_INPUT_ABORTED, .aborted = id};
-      return;
-    }
-  }
-  sc_aligner_actions_t act = sc_aligner_abort(in->aligner, id);
-  add_aligner_events(in, &act);
 }
 
 /* ---- what is taken from channels ---- */
@@ -157,7 +80,7 @@ static void on_end(sc_input_t *in, uint32_t source) {
   in->n_ended++;
   add_valve_events(in, source, sc_valve_end(in->valve, source));
   if (in->n_ended == in->n)
-    add_event(in, SC_INPUT_END);
+    sc__input_add_event(in, SC_INPUT_END);
 }
 
 static void on_close(sc_input_t *in, uint32_t source) {
@@ -167,19 +90,55 @@ static void on_close(sc_input_t *in, uint32_t source) {
     return;
   s->closed = true;
   in->n_closed++;
-  sc_aligner_actions_t act = sc_aligner_close(in->aligner, source);
-  add_aligner_events(in, &act);
+  sc__input_closed(in, source);
   if (in->n_closed == in->n)
-    add_event(in, SC_INPUT_CLOSED);
+    sc__input_add_event(in, SC_INPUT_CLOSED);
+}
+
+static void read_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b, sc_bytes_t rest) {
+  in->current = b;
+  in->current_source = source;
+  in->rest = in->ahead = rest;
+  in->n_ahead = 0;
 }
 
 static void on_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b) {
-  in->current = b;
-  in->current_source = source;
-  in->rest = in->ahead = sc_bytes(b->data, b->len);
-  in->n_ahead = 0;
-  if (sc_aligner_pending(in->aligner))
+  read_buffer(in, source, b, sc_bytes(b->data, b->len));
+  if (sc_aligner_pending(in->aligner) || sc_aligner_capturing(in->aligner))
     in->bytes += b->len;
+}
+
+static bool may_read(const sc_input_t *in, uint32_t source) {
+  return !(in->spare && !in->sources[source].rigid) &&
+         !(in->replay &&
+           sc_replay_behind(in->replay, sc_channel_name(in->sources[source].channel)->edge)) &&
+         !(sc_aligner_held(in->aligner, source) && !SC_PLANTED(HELD_READ));
+}
+
+void sc__input_review(sc_input_t *in) {
+  if (!in->current || may_read(in, in->current_source))
+    return;
+  source_t *s = &in->sources[in->current_source];
+  s->parked = in->current;
+  s->rest = in->rest;
+  in->current = NULL;
+  in->rest = sc_bytes(NULL, 0);
+}
+
+void sc_input_spare(sc_input_t *in, bool yes) {
+  if (in->spare == yes)
+    return;
+  in->spare = yes;
+  sc__input_review(in);
+}
+
+static bool go_on_with(sc_input_t *in, uint32_t source) {
+  source_t *s = &in->sources[source];
+  if (!s->parked)
+    return false;
+  read_buffer(in, source, s->parked, s->rest);
+  s->parked = NULL;
+  return true;
 }
 
 /* Take one element, round robin; false if there is none that may be read. */
@@ -188,13 +147,16 @@ static bool take(sc_input_t *in) {
     uint32_t i = in->turn + k < in->n ? in->turn + k : in->turn + k - in->n;
     sc_channel_t *channel = in->sources[i].channel;
     sc_element_t e;
-    bool held = sc_aligner_held(in->aligner, i) && !SC_PLANTED(HELD_READ);
-    if (held || sc_channel_empty(channel) || !sc_channel_take(channel, &e))
+    if (!may_read(in, i))
+      continue;
+    if (go_on_with(in, i))
+      return true;
+    if (sc_channel_empty(channel) || !sc_channel_take(channel, &e))
       continue;
     in->turn = i + 1 == in->n ? 0 : i + 1;
     switch (e.kind) {
     case SC_ELEMENT_DATA: on_buffer(in, i, e.buffer); break;
-    case SC_ELEMENT_BARRIER: on_barrier(in, i, &e.barrier); break;
+    case SC_ELEMENT_BARRIER: sc__input_barrier(in, i, &e); break;
     case SC_ELEMENT_END: on_end(in, i); break;
     case SC_ELEMENT_CLOSE: on_close(in, i); break;
     }
@@ -255,13 +217,48 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
   return 1;
 }
 
+/* ---- what was in flight at a restore ---- */
+
+void sc_input_set_replay(sc_input_t *in, sc_replay_t *replay) {
+  in->replay = replay;
+}
+
+/* 1: *event holds a record; 0: there is none to be read now; SC_ECORRUPT. */
+static int read_replay(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
+  if (in->spare)
+    return 0;
+  int got = sc_replay_next(in->replay, &event->record, &event->port, err);
+  if (got <= 0)
+    return got;
+  in->replayed++;
+  event->kind = SC_INPUT_RECORD;
+  event->channel = UINT32_MAX;
+  return 1;
+}
+
+/* No buffer is half read. 1: *event says it all; 0: look again; SC_ECORRUPT. Gates that have
+ * nothing to wait for get a turn now and then. */
+static int next_element(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
+  bool others_first = in->replay && in->replayed % REPLAYED_IN_A_ROW == 0;
+  if (others_first && take(in))
+    return 0;
+  int got = in->replay ? read_replay(in, event, err) : 0;
+  if (got)
+    return got;
+  return take(in) ? 0 : 1; /* the last of a gate's virtual channels may just have ended */
+}
+
 /* ---- the stream of events ---- */
 
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
   event->kind = SC_INPUT_NONE; /* the kind says what else counts: the rest is not cleared */
   event->first_barrier = false;
-  while (!hand_out(in, event)) {
-    int got = in->current ? read_record(in, event, err) : take(in) ? 0 : 1;
+  for (;;) {
+    if (atomic_load_explicit(&in->urgent, memory_order_relaxed))
+      sc__input_take_heads(in);
+    if (hand_out(in, event))
+      break;
+    int got = in->current ? read_record(in, event, err) : next_element(in, event, err);
     if (got < 0)
       return got;
     if (got)
@@ -270,7 +267,7 @@ int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
   if (in->first_barrier) {
     event->first_barrier = true;
     if (event->kind != SC_INPUT_SNAPSHOT)
-      event->barrier = in->barrier;
+      event->barrier = in->first;
     in->first_barrier = false;
   }
   return 0;
@@ -291,10 +288,12 @@ sc_record_t *sc_input_ahead(sc_input_t *in) {
 }
 
 bool sc_input_ready(sc_input_t *in) {
-  if (in->due_count > 0 || in->rest.len > 0)
+  if (in->due_count > 0 || in->rest.len > 0 || sc_input_urgent(in))
+    return true;
+  if (in->replay && !in->spare && sc_replay_ready(in->replay))
     return true;
   for (uint32_t i = 0; i < in->n; i++)
-    if (!sc_aligner_held(in->aligner, i) && !sc_channel_empty(in->sources[i].channel))
+    if (may_read(in, i) && (in->sources[i].parked || !sc_channel_empty(in->sources[i].channel)))
       return true;
   return false;
 }
@@ -303,15 +302,14 @@ int64_t sc_input_watermark(const sc_input_t *in) {
   return sc_valve_current(in->valve);
 }
 
-uint64_t sc_input_pending(const sc_input_t *in) {
-  return sc_aligner_pending(in->aligner);
-}
-
 void sc_input_receiver_gone(sc_input_t *in) {
   sc_buffer_unref(in->current);
   in->current = NULL;
   in->rest = sc_bytes(NULL, 0);
   in->due_first = in->due_count = 0;
-  for (uint32_t i = 0; i < in->n; i++)
+  for (uint32_t i = 0; i < in->n; i++) {
+    sc_buffer_unref(in->sources[i].parked);
+    in->sources[i].parked = NULL;
     sc_channel_receiver_gone(in->sources[i].channel);
+  }
 }

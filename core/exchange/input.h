@@ -3,15 +3,24 @@
  *
  * Takes a buffer at a time from the channels that are not held back, round robin, and reads its
  * records one by one; drives the valve and the aligner. A barrier is acted on in its turn, between
- * buffers. The caller (task) handles one event before it asks for the next.
+ * buffers; one that overtook is taken from the head of its queue before the next record, whatever
+ * is half read. The caller (task) handles one event before it asks for the next.
+ *
+ * What is half read of a channel that may not be read on (held back, or spared) is put aside and
+ * gone on with later. At an overtaking start it is kept, with what captures collect afterwards
+ * (sc_input_capture, which the caller does in its snapshot, before its operators').
+ *
+ * The *word*: from the moment a barrier of n that may overtake is anywhere in the queues, or its
+ * trigger in the mail (sc_input_word), until n has started or was given up, sc_input_has_word.
  *
  * One element may give several events; their order is: ABORTED before SNAPSHOT, WATERMARK before
  * STATUS, both before END, END before SNAPSHOT before CLOSED. A CLOSE without an END before it
  * counts as both. A source task has no channels: a trigger gives SNAPSHOT at once, END and CLOSED
  * never come.
  *
- * Threads: the task's slot. Ownership: borrows channels; owns valve, aligner, and the half-read
- * buffer. An event's record borrows from the buffer until the next call.
+ * Threads: the task's slot; sc_input_word and what channels tell from any.
+ * Ownership: borrows channels; owns valve, aligner, and the half-read buffers. An event's record
+ * borrows from the buffer until the next call.
  * Failure: a damaged buffer gives SC_ECORRUPT naming the channel; the attempt has to end then.
  */
 #ifndef SC_EXCHANGE_INPUT_H
@@ -20,6 +29,7 @@
 #include "../data/record.h"
 #include "barrier.h"
 #include "channel.h"
+#include "replay.h"
 
 typedef struct sc_input sc_input_t;
 
@@ -37,14 +47,16 @@ typedef enum {
 typedef struct sc_input_event {
   sc_input_kind_t kind;     /* says which of the fields count */
   uint32_t port;            /* input port of the operator that the channel's edge leads to */
-  uint32_t channel;         /* index in the array given to sc_input_create */
+  uint32_t channel;         /* index in the array given to sc_input_create; of a record that was in
+                             * flight at a restore UINT32_MAX */
   sc_record_t record;       /* RECORD */
   int64_t watermark;        /* WATERMARK */
   bool idle;                /* STATUS */
   sc_barrier_t barrier;     /* SNAPSHOT, and with first_barrier the one that began */
   uint64_t aborted;         /* ABORTED: the checkpoint given up */
   uint64_t superseded_by;   /* ABORTED: by which newer one, 0 for an abort by mail */
-  uint64_t alignment_bytes; /* SNAPSHOT: bytes read between first and last barrier */
+  bool overtakes;           /* SNAPSHOT: with captures (sc_input_capture) */
+  uint64_t alignment_bytes; /* SNAPSHOT: bytes read between first barrier and start */
   bool first_barrier;       /* set on whatever event (NONE, too) follows the first barrier, or the
                              * trigger by mail, of a checkpoint */
 } sc_input_event_t;
@@ -52,6 +64,12 @@ typedef struct sc_input_event {
 /* ports[i] is the port of channels[i]; both arrays are copied. n may be 0. */
 sc_input_t *sc_input_create(sc_channel_t **channels, const uint32_t *ports, uint32_t n);
 void sc_input_destroy(sc_input_t *in); /* NULL is fine */
+/* At least once: barriers are only counted. Before it is used. */
+void sc_input_count_only(sc_input_t *in);
+/* What was in flight at a restore: read before the real channels of its gates, none of whose
+ * elements is taken in its turn before that; so an aligned checkpoint waits until it is drained.
+ * Borrowed until NULL is given. */
+void sc_input_set_replay(sc_input_t *in, sc_replay_t *replay);
 /* Next event; 0, or SC_ECORRUPT if a buffer is damaged. */
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
 /* Look ahead in the buffer that is being read: a record with a key that is still to come, each
@@ -67,6 +85,24 @@ void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b);
  * was not yet handed out becomes that ABORTED. */
 void sc_input_abort(sc_input_t *in, uint64_t id);
 int64_t sc_input_watermark(const sc_input_t *in);
+/* Only what barriers at the heads of queues bring about (SNAPSHOT, ABORTED), while the caller waits
+ * for room, or is between two steps of something longer that a snapshot may divide: true if there
+ * was an event. */
+bool sc_input_next_urgent(sc_input_t *in, sc_input_event_t *event);
+bool sc_input_urgent(const sc_input_t *in); /* may one be there? */
+void sc_input_set_alarm(sc_input_t *in, atomic_bool *alarm); /* raised when one came; at first */
+/* Word of a checkpoint that may overtake has reached the task in another way. Any thread. */
+void sc_input_word(sc_input_t *in, uint64_t id);
+bool sc_input_has_word(sc_input_t *in);
+void sc_input_pass(sc_input_t *in, uint64_t id); /* the task dealt with id without the input */
+/* While true, only channels that cannot be captured are read. */
+void sc_input_spare(sc_input_t *in, bool yes);
+/* Monotonic time at which a pending checkpoint may overtake, or INT64_MAX; and the look at it. */
+int64_t sc_input_overtake_at_ms(sc_input_t *in);
+void sc_input_look_at_clock(sc_input_t *in, int64_t mono_ms);
+/* The snapshot of an overtaking SNAPSHOT event: keep what is half read, open captures. */
+void sc_input_capture(sc_input_t *in, sc_cut_t *cut);
+void sc_input_drop_captures(sc_input_t *in, uint64_t id); /* of checkpoints up to id */
 /* The checkpoint being aligned, or 0. The input has no clock: for durations the caller notes the
  * time when it sees first_barrier. */
 uint64_t sc_input_pending(const sc_input_t *in);

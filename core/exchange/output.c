@@ -89,12 +89,17 @@ void sc_output_status(sc_output_t *o, bool idle) {
                               .value = sc_bytes(idle ? &idle_msgpack : &active_msgpack, 1)});
 }
 
-void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b) {
+void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b, bool now, sc_cut_t *cut) {
   for (uint32_t i = 0; i < o->partitioner.n_channels; i++) {
     if (!SC_PLANTED(BARRIER_OVERTAKES))
       seal(&o->lanes[i]);
-    sc_channel_push_barrier(o->lanes[i].channel, b);
+    sc_channel_barrier(o->lanes[i].channel, b, now, cut);
   }
+}
+
+void sc_output_overtake(sc_output_t *o, uint64_t id) {
+  for (uint32_t i = 0; i < o->partitioner.n_channels; i++)
+    sc_channel_move(o->lanes[i].channel, id);
 }
 
 void sc_output_end(sc_output_t *o) {

@@ -29,7 +29,11 @@ void sc_output_destroy(sc_output_t *o); /* drops what was not flushed; NULL is f
 bool sc_output_emit(sc_output_t *o, const sc_record_t *r);
 void sc_output_watermark(sc_output_t *o, int64_t watermark);
 void sc_output_status(sc_output_t *o, bool idle);
-void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b);
+/* The barrier of the checkpoint of `cut`, behind what is half filled: `now` puts it in front of all
+ * that is queued where the edge can be captured; what it passes goes to the cut (channel.h). */
+void sc_output_barrier(sc_output_t *o, const sc_barrier_t *b, bool now, sc_cut_t *cut);
+/* Its time has come: what still waits of it goes to the head. */
+void sc_output_overtake(sc_output_t *o, uint64_t id);
 void sc_output_end(sc_output_t *o);
 void sc_output_close(sc_output_t *o);
 void sc_output_flush(sc_output_t *o);        /* push half-filled buffers */

@@ -22,6 +22,10 @@ void sc_partitioner_init(sc_partitioner_t *p, sc_partitioner_kind_t kind, uint32
   };
 }
 
+bool sc_partitioner_rigid(sc_partitioner_kind_t kind) {
+  return kind == SC_FORWARD || kind == SC_BROADCAST;
+}
+
 const char *sc_partitioner_name(sc_partitioner_kind_t kind) {
   return names[kind];
 }

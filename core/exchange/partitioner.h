@@ -12,6 +12,8 @@
 #ifndef SC_EXCHANGE_PARTITIONER_H
 #define SC_EXCHANGE_PARTITIONER_H
 
+#include <stdbool.h>
+
 #include "../data/key.h"
 
 typedef enum { SC_FORWARD, SC_HASH, SC_REBALANCE, SC_BROADCAST } sc_partitioner_kind_t;
@@ -37,6 +39,9 @@ static inline uint32_t sc_partitioner_select(sc_partitioner_t *p, uint16_t key_g
   p->next = channel + 1 == p->n_channels ? 0 : channel + 1;
   return channel;
 }
+/* What lies in the channels of such an edge cannot be dealt anew, so no barrier overtakes it: its
+ * records are at home at one subtask, or at all at once. */
+bool sc_partitioner_rigid(sc_partitioner_kind_t kind);
 const char *sc_partitioner_name(sc_partitioner_kind_t kind);
 int sc_partitioner_from_name(const char *name); /* -1 if unknown */
 

@@ -111,3 +111,9 @@ sc_valve_out_t sc_valve_end(sc_valve_t *v, uint32_t input) {
   change(v, in, ENDED);
   return react(v);
 }
+
+void sc_valve_input(const sc_valve_t *v, uint32_t input, int64_t *watermark, bool *idle) {
+  sc_assert(input < v->n);
+  *watermark = v->inputs[input].watermark;
+  *idle = v->inputs[input].status == IDLE;
+}

@@ -39,6 +39,8 @@ void sc_valve_destroy(sc_valve_t *v); /* NULL is fine */
 sc_valve_out_t sc_valve_watermark(sc_valve_t *v, uint32_t input, int64_t watermark);
 sc_valve_out_t sc_valve_status(sc_valve_t *v, uint32_t input, bool idle);
 sc_valve_out_t sc_valve_end(sc_valve_t *v, uint32_t input);
+/* What an input said last: its watermark and whether it is idle. */
+void sc_valve_input(const sc_valve_t *v, uint32_t input, int64_t *watermark, bool *idle);
 int64_t sc_valve_current(const sc_valve_t *v); /* last output watermark */
 
 #endif

@@ -259,7 +259,7 @@ static int poll_line(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   int rc = s->file ? 0 : open_split(s, err);
   if (rc < 0)
     return rc;
-  sc_bytes_t line;
+  sc_bytes_t line = {NULL, 0};
   rc = next_line(s, &line, err);
   if (rc == 0) {
     finish_split(s);

@@ -1,9 +1,9 @@
 #include "sink_part.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "../base/io_lock.h"
 #include "../base/mem.h"
 #include "../base/planted.h"
 
@@ -17,7 +17,7 @@ struct sc_sink_part {
   char *pending, *final; /* names in dir, from seal on */
   uint64_t id;           /* checkpoint, from seal on; 0 without checkpoints */
   sc_file_t *file;       /* open until it is synced */
-  pthread_mutex_t lock;  /* guards state, failure, file from seal on */
+  sc_io_lock_t lock;     /* guards state, failure, file from seal on */
   part_state_t state;
   sc_error_t failure;    /* of a BROKEN part */
 };
@@ -28,7 +28,7 @@ static sc_sink_part_t *part_new(sc_storage_t *s, const char *dir, part_state_t s
   part->storage = s;
   part->dir = sc_strdup(dir);
   part->state = state;
-  pthread_mutex_init(&part->lock, NULL);
+  sc_io_lock_init(&part->lock);
   return part;
 }
 
@@ -72,7 +72,7 @@ void sc_sink_part_unref(sc_sink_part_t *part) {
     part->storage->ops->remove(part->storage, path, NULL); /* else the next start sweeps it */
     free(path);
   }
-  pthread_mutex_destroy(&part->lock);
+  sc_io_lock_fini(&part->lock);
   sc_error_clear(&part->failure);
   free(part->dir);
   free(part->inprogress);
@@ -115,7 +115,7 @@ static int sync_and_rename(sc_sink_part_t *part, sc_error_t *err) {
 
 int sc_sink_part_make_durable(sc_sink_part_t *part, sc_error_t *err) {
   int rc = 0;
-  pthread_mutex_lock(&part->lock);
+  sc_io_lock(&part->lock);
   sc_assert(part->state != OPEN);
   if (part->state == SEALED) {
     rc = sync_and_rename(part, &part->failure);
@@ -130,19 +130,19 @@ int sc_sink_part_make_durable(sc_sink_part_t *part, sc_error_t *err) {
     if (err)
       sc_error_copy(err, &part->failure);
   }
-  pthread_mutex_unlock(&part->lock);
+  sc_io_unlock(&part->lock);
   return rc;
 }
 
 int sc_sink_part_check(sc_sink_part_t *part, sc_error_t *err) {
   int rc = 0;
-  pthread_mutex_lock(&part->lock);
+  sc_io_lock(&part->lock);
   if (part->state == BROKEN) {
     rc = part->failure.code;
     if (err)
       sc_error_copy(err, &part->failure);
   }
-  pthread_mutex_unlock(&part->lock);
+  sc_io_unlock(&part->lock);
   return rc;
 }
 

@@ -79,6 +79,7 @@ static void init_task(sc_attempt_t *a, uint32_t index) {
   t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);
   free(chain);
   sc_chain_init(&t->chain, g, t->plan, t);
+  t->chain.overdraft = a->config.overdraft_buffers;
   sc_slot_t *s = t->slot;
   s->tasks = sc_realloc(s->tasks, (s->n_tasks + 1) * sizeof *s->tasks);
   s->tasks[s->n_tasks++] = t;
@@ -96,6 +97,11 @@ static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from
   sc_channel_ends_t ends = {
       .wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
   sc_channel_t *ch = sc_channel_create(a->config.exclusive_buffers, floating, &ends);
+  sc_channel_set_name(ch, &(sc_channel_name_t){
+                              .edge = (uint32_t)(e - a->config.graph->edges),
+                              .sender = from->subtask,
+                              .receiver = to->subtask,
+                              .rigid = sc_partitioner_rigid(e->partitioner)});
   a->channels = sc_realloc(a->channels, (a->n_channels + 1) * sizeof *a->channels);
   a->channels[a->n_channels++] = ch;
   uint32_t i = to->index, n = w->n[i]++;
@@ -151,6 +157,9 @@ static void wire(sc_attempt_t *a) {
     if (!is_here(a, i))
       continue;
     a->tasks[i].input = sc_input_create(w.channels[i], w.ports[i], w.n[i]);
+    if (a->config.at_least_once)
+      sc_input_count_only(a->tasks[i].input);
+    sc_input_set_alarm(a->tasks[i].input, &a->tasks[i].slot->alarm);
     a->tasks[i].n_channels = w.n[i];
     free(w.channels[i]);
     free(w.ports[i]);
@@ -165,6 +174,7 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   s->attempt = a;
   s->index = i;
   atomic_init(&s->down, false);
+  atomic_init(&s->alarm, false);
   atomic_init(&s->running, NULL);
   sc_buf_t name = SC_BUF_INIT;
   sc_buf_printf(&name, "sc-slot-%u", i);
@@ -194,6 +204,30 @@ static void find_finished(sc_attempt_t *a) {
   }
 }
 
+static bool is_captured(const sc_graph_t *g, const sc_chain_plan_t *chain) {
+  for (uint32_t e = 0; e < g->n_edges; e++) {
+    const sc_edge_t *edge = &g->edges[e];
+    bool touches = edge->to == chain->nodes[0] || &g->chains[g->nodes[edge->from].chain] == chain;
+    if (!edge->chained && touches && !sc_partitioner_rigid(edge->partitioner))
+      return true;
+  }
+  return false;
+}
+
+/* Tasks of one slot do things in the same round: they share files first. */
+static void share_files(sc_attempt_t *a) {
+  const sc_attempt_config_t *c = &a->config;
+  a->files = sc_inflight_files_create(&(sc_inflight_files_config_t){
+      .world = c->world, .storage = c->storage, .graph = c->graph, .job_dir = c->job_dir,
+      .attempt = c->number, .region = c->region, .per_file = c->subtasks_per_file,
+      .generation = sc_inflight_plan_generation(c->inflight)});
+  for (uint32_t s = 0; s < c->n_slots; s++)
+    for (uint32_t i = 0; i < a->slots[s].n_tasks; i++) {
+      sc_task_t *t = a->slots[s].tasks[i];
+      t->member = is_captured(c->graph, t->plan) ? sc_inflight_files_join(a->files) : UINT32_MAX;
+    }
+}
+
 sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
   sc_attempt_t *a = sc_calloc(1, sizeof *a);
   a->config = *config;
@@ -210,6 +244,7 @@ sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
     if (is_here(a, i))
       init_task(a, i);
   wire(a);
+  share_files(a);
   find_finished(a);
   atomic_init(&a->deployed, false);
   atomic_init(&a->canceled, false);
@@ -252,7 +287,8 @@ void sc_attempt_interrupt(sc_attempt_t *a) {
 }
 
 static void destroy_task(sc_task_t *t) {
-  sc_task_drop_waiting(t);
+  sc_task_drop_works(t);
+  sc_task_replay_end(t);
   sc_chain_fini(&t->chain);
   sc_input_destroy(t->input);
   sc_timers_destroy(t->timers);
@@ -276,6 +312,7 @@ void sc_attempt_destroy(sc_attempt_t *a) {
     sc_output_destroy(a->outputs[i]);
   for (uint32_t i = 0; i < a->n_channels; i++)
     sc_channel_destroy(a->channels[i]);
+  sc_inflight_files_destroy(a->files);
   while (a->counters) {
     sc_named_counter_t *c = a->counters;
     a->counters = c->next;

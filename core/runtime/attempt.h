@@ -24,6 +24,7 @@
 #include "../base/mailbox.h"
 #include "../exchange/input.h"
 #include "chain.h"
+#include "inflight_files.h"
 #include "regions.h"
 
 typedef struct sc_attempt sc_attempt_t;
@@ -50,6 +51,7 @@ typedef enum {
   SC_REPORT_END_OF_DATA,
   SC_REPORT_FINISH,         /* the task asks to leave */
   SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
+  SC_REPORT_DRAINED,        /* the task has read all that was in flight at the restore */
   SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
   SC_REPORT_SLOT_GONE,
   SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
@@ -94,6 +96,9 @@ typedef struct sc_attempt_config {
   uint64_t restored_id;
   const char *restored_dir;         /* folder of the snapshot's files; finished tasks' may lie in
                                        others beside it */
+  const sc_inflight_plan_t *inflight; /* what was in flight there, or NULL; the caller's */
+  bool owns_restored;               /* the snapshot lies in the job's own folder: what is unread of
+                                       it is kept again where it lies */
   void (*post)(void *arg, sc_report_t *report); /* any thread; takes the report */
   void *post_arg;
 } sc_attempt_config_t;
@@ -125,6 +130,8 @@ struct sc_task {
   sc_chain_t chain;
   bool is_source;
   sc_input_t *input;                /* no channels for a source */
+  sc_replay_t *replay;              /* what was in flight for it at the restore, until it is read */
+  uint32_t member;                  /* of attempt->files; UINT32_MAX: nothing of it is captured */
   uint32_t n_channels;
   sc_keyed_t *keyed;                /* the head's window, or NULL */
   sc_timers_t *timers;
@@ -133,13 +140,15 @@ struct sc_task {
   sc_barrier_t trigger;             /* sources: a snapshot to take; id 0: none */
   sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
   enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
+  bool draining;                    /* sources: the input ends before the next read */
+  uint64_t stopped_at;              /* stands still since its snapshot of this checkpoint; or 0 */
+  bool suspended;                   /* that is complete: it may leave */
   bool asked_finish;
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
   atomic_bool poked; /* an operator's `wake`: poll whatever wake_at_ms says. Any thread */
-  struct snapshot_work *waiting;    /* snapshots whose keyed part is not ready; oldest first */
-  uint32_t works;                   /* asynchronous parts not yet told done */
+  struct snapshot_work *works;      /* snapshots that are not through; oldest first */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
   bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
@@ -155,6 +164,7 @@ struct sc_slot {
   void *host;
   bool started;                     /* its tasks are: not before every slot has its thread */
   bool host_failed, flushed;
+  atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
   atomic_bool down;                 /* its tasks are destroyed */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
@@ -171,6 +181,7 @@ struct sc_attempt {
   uint32_t n_channels;
   uint32_t n_outputs;
   sc_output_t **outputs;
+  sc_inflight_files_t *files;       /* of in-flight data */
   bool *chain_finished;             /* for each chain: restored as finished */
   atomic_bool deployed;             /* every slot has its thread: tasks may wake each other */
   atomic_bool canceled;
@@ -198,6 +209,7 @@ void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split); /* NULL: no more */
 void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
+void sc_attempt_drain(sc_attempt_t *a, uint32_t task); /* a source: its input ends now */
 /* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
 void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
 /* A task's metrics: appends a msgpack map for each of its operators; how many. */
@@ -214,6 +226,8 @@ void sc_report_free(sc_report_t *r);
 
 /* One bounded step; true if something moved. */
 bool sc_task_step(sc_task_t *t);
+/* Likewise, but only what a barrier or a trigger that has come waits for, and its snapshot. */
+bool sc_task_serve(sc_task_t *t);
 /* The slot has nothing to do: let out what is held back, flush. True if something began. */
 bool sc_task_idle(sc_task_t *t);
 int64_t sc_task_deadline_ms(sc_task_t *t); /* wall clock; INT64_MAX */
@@ -222,10 +236,24 @@ void sc_task_fail(sc_task_t *t, sc_error_t *err);
 void sc_task_report(sc_task_t *t, sc_report_kind_t kind); /* one that says no more */
 void sc_task_end_outputs(sc_task_t *t); /* END on every output */
 void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */
+char *sc_attempt_restored_dir(const sc_attempt_t *a, const char *directory); /* task_start.c */
+/* task_replay.c: what was in flight at the restore. */
+void sc_task_replay_create(sc_task_t *t);
+/* Read ahead where something is wanted; at the end of it all, say so. Between two records. */
+void sc_task_replay_step(sc_task_t *t);
+void sc_task_replay_end(sc_task_t *t); /* give up what is unread */
+/* What is unread, for a checkpoint: malloc'ed, the count is returned. */
+uint32_t sc_task_replay_rest(const sc_task_t *t, sc_inflight_rest_t **out);
 /* task_snapshot.c */
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes);
+/* `overtakes`: inputs are captured. */
+void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
+                      uint64_t alignment_bytes);
 void sc_task_submit_ready(sc_task_t *t);
 void sc_task_aborted(sc_task_t *t, uint64_t id);
-void sc_task_drop_waiting(sc_task_t *t);
+void sc_task_leave_files(sc_task_t *t); /* of in-flight data: nobody waits for its share there */
+void sc_task_drop_open(sc_task_t *t);  /* on leaving: snapshots that nobody waits for */
+void sc_task_drop_works(sc_task_t *t); /* all of them; nothing runs any more */
+int64_t sc_task_overtake_at_ms(const sc_task_t *t);
+void sc_task_look_at_clock(sc_task_t *t, int64_t mono_ms);
 
 #endif

@@ -321,6 +321,12 @@ static inline int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   return rc;
 }
 
+bool sc_chain_divisible(const sc_chain_t *c) {
+  const frame_t *f = c->frames;
+  return c->depth == 0 || (c->depth == 1 && f->kind == WATERMARK && f->phase == FIRING &&
+                           !f->stepping && !f->handing);
+}
+
 int sc_chain_run(sc_chain_t *c, int steps, sc_error_t *err) {
   while (c->depth) {
     frame_t *f = &c->frames[c->depth - 1];
@@ -329,7 +335,7 @@ int sc_chain_run(sc_chain_t *c, int steps, sc_error_t *err) {
     if (f->handing) {
       rc = hand_on(c, f, err);
     } else {
-      if (!sc_chain_has_room(c))
+      if (!sc_chain_goes_on(c))
         return SC_CHAIN_BLOCKED;
       if (steps-- <= 0)
         return SC_CHAIN_SUSPENDED;

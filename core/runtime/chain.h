@@ -14,9 +14,10 @@
  *   frame IDLE       begin_idle, step ... DONE
  *   frame HAND       an item made outside (polled, status, watermark) on its way to the next ones
  *
- * Between frames (sc_chain_idle) nothing is half done: there a snapshot may be taken. A watermark's
- * advance counts as half done here; the snapshot format already holds both the current and the last
- * forwarded watermark, so that a restore finishes what was begun (DESIGN section 4, "Timers").
+ * Between frames (sc_chain_idle) nothing is half done: there a snapshot may be taken. One that is
+ * in haste may also divide a watermark's advance between two timers (sc_chain_divisible): it holds
+ * both the current and the last forwarded watermark, so that a restore finishes what was begun
+ * (DESIGN section 4, "Timers").
  *
  * Threads: the task's slot; counters may be read by any. Ownership: owns operators and contexts;
  * borrows outputs, keyed windows and timers. Failure: the error names the operator.
@@ -63,6 +64,8 @@ struct sc_chain {
   struct sc_frame *frames;
   uint32_t depth;
   bool pushed;               /* a buffer was since room was last seen on every output: ask again */
+  uint32_t overdraft;        /* buffers that what is in hand may push beyond the room; the task's */
+  uint32_t overdrawn;        /* that it has pushed since there was room */
   sc_item_t polled;          /* what the source's poll gives */
   sc_buf_t value, key, part; /* scratch for encoding */
   void *task;                /* owner, for services */
@@ -88,6 +91,13 @@ static inline bool sc_chain_idle(const sc_chain_t *c) { return c->depth == 0; }
  * no. What others do to the room in between (a sibling that borrows) is overdraft of a buffer. */
 bool sc__chain_ask_room(sc_chain_t *c);
 static inline bool sc_chain_has_room(sc_chain_t *c) { return !c->pushed || sc__chain_ask_room(c); }
+/* May what is in hand emit on? It may overdraw; what comes next waits for room. */
+static inline bool sc_chain_goes_on(sc_chain_t *c) {
+  return sc_chain_has_room(c) || c->overdrawn < c->overdraft;
+}
+/* Between two records, or between two timers of one watermark: a snapshot may divide it there,
+ * since it holds both the watermark and the last one forwarded. */
+bool sc_chain_divisible(const sc_chain_t *c);
 /* Only while idle: begin something. Then sc_chain_run. */
 int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_error_t *err);
 void sc_chain_watermark(sc_chain_t *c, int64_t watermark);

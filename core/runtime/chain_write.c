@@ -12,6 +12,7 @@ bool sc__chain_ask_room(sc_chain_t *c) {
     if (!sc_output_has_room(c->outputs[i]))
       return false;
   c->pushed = false;
+  c->overdrawn = 0;
   return true;
 }
 
@@ -91,9 +92,12 @@ int sc_chain_write(sc_link_t *link, const sc_item_t *item, sc_error_t *err) {
       record.flags |= SC_RECORD_HAS_KEY;
       record.key_group = sc_key_group(record.key, sc_output_max_parallelism(exit->output));
     }
-    c->pushed |= sc_output_emit(exit->output, &record);
+    if (sc_output_emit(exit->output, &record)) {
+      c->pushed = true;
+      c->overdrawn++;
+    }
   }
   if (rc < 0)
     sc_error_set_operator(err, link->label);
-  return rc < 0 ? rc : !sc_chain_has_room(c);
+  return rc < 0 ? rc : !sc_chain_goes_on(c);
 }

@@ -84,7 +84,8 @@ static entry_t *new_entry(sc_inflight_files_t *f, uint32_t member, uint64_t chec
   e->files = f;
   e->group = member / f->config.per_file;
   e->checkpoint = checkpoint;
-  e->name = sc_format("g%u-a%" PRIu64 ".inflight", e->group, f->config.attempt);
+  e->name = sc_format("r%u-g%u-a%" PRIu64 ".inflight", f->config.region, e->group,
+                      f->config.attempt);
   e->work.run = run_work;
   e->queue_tail = &e->queue;
   e->next = f->entries;
@@ -153,6 +154,7 @@ static int write_part(const sc_inflight_files_config_t *c, sc_inflight_writer_t 
   int rc = w ? put_buffers(w, p, err) : 0;
   uint64_t bytes = w ? sc_inflight_writer_offset(w) - begin : 0;
   share->bytes += bytes;
+  share->written += bytes;
   int64_t watermark = receiver ? p->watermark : INT64_MIN;
   bool idle = receiver && p->idle;
   if (rc < 0 || (bytes == 0 && watermark == INT64_MIN && !idle)) /* else: as a channel begins */
@@ -181,6 +183,7 @@ static int write_rest(sc_inflight_writer_t *w, const char *name, sc_inflight_sha
   h->inflight.offset = begin;
   h->inflight.bytes = sc_inflight_writer_offset(w) - begin;
   h->inflight.skip = 0;
+  share->written += h->inflight.bytes;
   free(h->file);
   free(h->directory);
   h->directory = NULL;
@@ -207,7 +210,7 @@ static int write_records(entry_t *e, sc_inflight_share_t *share, sc_error_t *err
   const sc_inflight_files_config_t *c = &e->files->config;
   if (!e->writer) {
     char *path = path_of(e);
-    e->writer = sc_inflight_writer_create(c->world->storage, path, e->checkpoint, c->attempt);
+    e->writer = sc_inflight_writer_create(c->storage, path, e->checkpoint, c->attempt);
     free(path);
   }
   return write_share(c, e->writer, e->name, share, err);
@@ -253,7 +256,7 @@ static void publish(entry_t *e) {
 /* Its checkpoint was aborted, perhaps while the file was being published: as if it had never been.
  * What cannot be removed is swept at the next start. */
 static void kill_entry(entry_t *e) {
-  sc_storage_t *s = e->files->config.world->storage;
+  sc_storage_t *s = e->files->config.storage;
   sc_error_t err = SC_ERROR_INIT;
   pthread_mutex_unlock(&e->files->lock);
   sc_inflight_writer_abandon(e->writer);

@@ -34,9 +34,11 @@ struct sc_world;
 
 typedef struct sc_inflight_files_config {
   struct sc_world *world;
+  struct sc_storage *storage;
   const sc_graph_t *graph;
   const char *job_dir;      /* the folder of the job: files lie in its chk-N */
   uint64_t attempt;
+  uint32_t region;          /* which of the job's: others write files of their own beside these */
   uint32_t generation;      /* of what this attempt sends: above all that it restored */
   uint32_t per_file;        /* members of a group, >= 1 */
 } sc_inflight_files_config_t;
@@ -60,6 +62,7 @@ struct sc_inflight_share {
   sc_handle_t *handles;     /* n_handles */
   uint32_t n_handles;
   uint64_t bytes;           /* of blocks, written or kept again: SPEC G1, persisted */
+  uint64_t written;         /* of these, written for this checkpoint */
   sc_error_t error;         /* the room's, as the next */
   sc_inflight_share_t *next;
 };

@@ -94,7 +94,7 @@ static void done_drop_all(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
 /* Where the options keep nothing after such an end (reference 3.2). */
 static bool drops_checkpoints(const sc_job_t *job, sc_job_state_t end) {
   sc_externalized_t keep = job->options.externalized;
-  return job->dir && (keep == SC_EXTERNALIZED_NONE ||
+  return job->dir && !job->keeps && (keep == SC_EXTERNALIZED_NONE ||
                       (keep == SC_EXTERNALIZED_DELETE_ON_CANCELLATION && end == SC_JOB_CANCELED));
 }
 
@@ -126,7 +126,11 @@ static void end_job(sc_job_t *job, sc_job_state_t state) {
   if (state == SC_JOB_FAILED)
     log_end_by_failure(job);
   else
-    sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s", sc_job_state_name(state));
+    sc__job_log(job, SC_LOG_INFO, 0, NULL, "%s",
+                job->suspended ? "stopped; it goes on with env:execute { from = \"latest\" }"
+                               : sc_job_state_name(state));
+  if (job->suspended && state == SC_JOB_FINISHED)
+    sc__view_stopped(job);
   job->state = state;
   if (drops_checkpoints(job, state))
     sc__job_file_work(job, run_drop_all, done_drop_all, NULL);

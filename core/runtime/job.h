@@ -102,6 +102,7 @@ typedef struct sc_job_status {
   int error_code;
   char *restored_path;              /* what it began from, malloc'ed, or NULL */
   bool was_complete;                /* "latest" was the last checkpoint of a finished run */
+  bool stopped;                     /* FINISHED by sc_job_stop without drain: a start goes on */
   sc_region_status_t *regions;
   uint32_t n_regions;
 } sc_job_status_t;
@@ -111,6 +112,11 @@ const char *sc_job_id(const sc_job_t *job);
 void sc_job_cancel(sc_job_t *job);  /* idempotent */
 /* Ask for a checkpoint, which is taken when the job runs: a ticket for sc_job_ticket. */
 uint64_t sc_job_checkpoint(sc_job_t *job);
+/* Stop the job with a checkpoint, which is kept whatever the options say: a ticket, answered when
+ * that is complete; the job ends when its sinks have committed. Without `drain` its input stops
+ * where it is, and a start from the checkpoint goes on there. With it the input ends here: the last
+ * watermark is handed on, and the job is complete. Where it fails the job goes on. */
+uint64_t sc_job_stop(sc_job_t *job, bool drain);
 /* 0: not answered yet; 1: completed, *id; negative: failed, err says why. An answer is given
  * once. */
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err);
@@ -118,6 +124,9 @@ void sc_job_statistics(sc_job_t *job, sc_buf_t *out);   /* statistics.h */
 void sc_job_metrics(sc_job_t *job, sc_buf_t *out); /* sc_attempt_metrics; of the last attempt */
 /* msgpack array of a collect's rows; SC_ENOTFOUND where no collect has the uid. */
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err);
+/* The same as if checkpoint `id` and all before it had completed: for whoever looks at a job that
+ * died together with its process, and knows that they had. */
+int sc_job_rows_until(sc_job_t *job, const char *uid, uint64_t id, sc_buf_t *out, sc_error_t *err);
 /* Events since the last call: a msgpack array of maps {type, ...}. */
 void sc_job_events(sc_job_t *job, sc_buf_t *out);
 /* An eventfd that is readable while events wait for sc_job_events. The job's. */

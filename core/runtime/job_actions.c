@@ -155,6 +155,14 @@ void sc__job_drop_cuts(sc_job_t *job) {
     free_cut(job, take_cut(job, job->cuts->id));
 }
 
+/* What a graph's edge is among those that the metadata lists: exchanges, in their order. */
+static uint32_t exchange_number(const sc_graph_t *g, uint32_t edge) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < edge; i++)
+    n += !g->edges[i].chained;
+  return n;
+}
+
 static void add_edges(const sc_graph_t *g, sc_metadata_t *m) {
   for (uint32_t i = 0; i < g->n_edges; i++) {
     const sc_edge_t *e = &g->edges[i];
@@ -173,8 +181,8 @@ static void add_edges(const sc_graph_t *g, sc_metadata_t *m) {
   }
 }
 
-static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_snapshot_t *snap,
-                         uint32_t position) {
+static void fill_subtask(const sc_graph_t *g, uint64_t id, sc_metadata_subtask_t *out,
+                         const sc_task_snapshot_t *snap, uint32_t position) {
   const sc_operator_snapshot_t *s = &snap->operators[position];
   out->end = snap->end;
   out->state.watermark = s->watermark;
@@ -182,9 +190,14 @@ static void fill_subtask(uint64_t id, sc_metadata_subtask_t *out, const sc_task_
   out->state.idle = s->idle;
   bool dropped = SC_PLANTED(FINISHED_DROPPED) && snap->checkpoint != id;
   for (uint32_t i = 0; i < s->n_handles && !dropped; i++) {
+    bool inflight = s->handles[i].kind == SC_HANDLE_INFLIGHT;
+    if (inflight && snap->checkpoint != id)
+      continue; /* what was in flight at a finished task's last checkpoint has arrived since */
     sc_handle_t *h = sc_operator_snapshot_add(&out->state, s->handles[i].kind);
     sc_handle_fini(h);
     sc_handle_copy(h, &s->handles[i]);
+    if (inflight)
+      h->inflight.edge = exchange_number(g, h->inflight.edge);
   }
   /* A finished task's files stay where its final checkpoint wrote them. */
   if (snap->checkpoint != id)
@@ -211,7 +224,8 @@ static sc_metadata_t *build_metadata(sc_job_t *job, const sc_action_t *act) {
       cut->enumerators[i] = (sc_buf_t)SC_BUF_INIT;
     }
     for (uint32_t s = 0; s < n->parallelism; s++)
-      fill_subtask(act->id, &op->subtasks[s], act->snapshots[g->chains[n->chain].first_task + s],
+      fill_subtask(g, act->id, &op->subtasks[s],
+                   act->snapshots[g->chains[n->chain].first_task + s],
                    n->position);
   }
   add_edges(g, m);
@@ -224,6 +238,7 @@ typedef struct write_arg {
   int64_t timestamp_ms;
   sc_metadata_t *metadata;
   char *dir;
+  bool stop;
 } write_arg_t;
 
 static int run_write(sc_job_t *job, void *arg, sc_error_t *err) {
@@ -251,7 +266,9 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
                 err->message);
   else
     show_complete(job, w->id, w->timestamp_ms);
+  job->suspended |= w->stop && rc >= 0;
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
+  sc__job_unhold(job, w->id);
   sc_metadata_destroy(w->metadata);
   free(w->dir);
   free(w);
@@ -261,6 +278,7 @@ static void write_metadata(sc_job_t *job, const sc_action_t *act) {
   write_arg_t *w = sc_calloc(1, sizeof *w);
   w->id = act->id;
   w->timestamp_ms = act->timestamp_ms;
+  w->stop = act->stop;
   w->metadata = build_metadata(job, act);
   w->dir = sc_job_dir_checkpoint(job->dir, act->id);
   sc__job_file_work(job, run_write, done_write, w);
@@ -275,6 +293,7 @@ static const char *task_name(sc_job_t *job, uint32_t task) {
 }
 
 static void trigger(sc_job_t *job, const sc_action_t *act) {
+  sc__job_hold_pending(job, act->id);
   struct sc_pending_cut *cut = sc_calloc(1, sizeof *cut);
   cut->id = act->id;
   cut->enumerators = sc_calloc(job->graph->n_nodes, sizeof *cut->enumerators);
@@ -288,7 +307,7 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_unlock(job);
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
               act->n_tasks == 1 ? "" : "s");
-  const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms};
+  const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms, act->stop};
   for (uint32_t i = 0; i < act->n_tasks; i++) {
     sc_attempt_t *a = sc__job_told(job, act->tasks[i]);
     if (a)
@@ -304,7 +323,45 @@ static void complete(sc_job_t *job, const sc_action_t *act) {
   }
 }
 
+/* The job cannot end without its final checkpoint: what will be tried, and what helps. */
+static void log_again(sc_job_t *job, const sc_action_t *act) {
+  int64_t timeout = job->options.checkpoint.timeout_ms;
+  if (act->reason == SC_REASON_EXPIRED)
+    sc__job_log(job, SC_LOG_WARN, act->id, NULL,
+                "the job ends with its final checkpoint, which is tried again in %" PRId64
+                " ms and given %" PRId64 " ms: checkpoint.timeout = %" PRId64 " ms is too short",
+                act->retry_ms, act->timeout_ms, timeout);
+  else
+    sc__job_log(job, SC_LOG_WARN, act->id, NULL,
+                "the job ends with its final checkpoint, which is tried again in %" PRId64 " ms",
+                act->retry_ms);
+}
+
+static void refused(sc_job_t *job, const sc_action_t *act) {
+  const char *reason = sc_reason_text(act->reason);
+  sc__view_lock(job);
+  sc_statistics_failed(job->view.statistics, 0, sc__job_now(job), reason);
+  sc__view_unlock(job);
+  sc__view_checkpoint(job, 0, false, reason);
+  sc__job_log(job, SC_LOG_WARN, 0, NULL, "a checkpoint could not begin: %s (%" PRIu64
+              " failed in a row)", reason, sc_coordinator_failures(job->coordinator));
+}
+
+/* Every source ends its input; one that has ended takes no notice. */
+static void drain(sc_job_t *job) {
+  const sc_graph_t *g = job->graph;
+  job->draining = true;
+  for (uint32_t i = 0; i < g->n_tasks; i++) {
+    uint32_t subtask;
+    const sc_chain_plan_t *chain = sc_graph_task(g, i, &subtask);
+    sc_attempt_t *a = sc__job_told(job, i);
+    if (a && g->nodes[chain->nodes[0]].type->is_source)
+      sc_attempt_drain(a, i);
+  }
+}
+
 static void aborted(sc_job_t *job, const sc_action_t *act) {
+  sc__job_unhold(job, act->id);
   free_cut(job, take_cut(job, act->id));
   const char *who = task_name(job, act->task), *text = act->text ? act->text : "";
   char *reason = sc_format("%s%s%s%s%s", sc_reason_text(act->reason), who ? ", task " : "",
@@ -320,6 +377,8 @@ static void aborted(sc_job_t *job, const sc_action_t *act) {
   sc__job_log(job, ours ? SC_LOG_INFO : SC_LOG_WARN, act->id, NULL,
               "aborted: %s (%" PRIu64 " failed in a row; last good checkpoint: %s)", reason,
               sc_coordinator_failures(job->coordinator), age);
+  if (act->final)
+    log_again(job, act);
   free(age);
   free(reason);
   for (uint32_t i = 0; i < job->graph->n_tasks; i++) {
@@ -336,6 +395,7 @@ static int code_of(sc_reason_t reason) {
     case SC_REASON_DECLINED:
     case SC_REASON_ASYNC_FAILED:
     case SC_REASON_TASK_CLOSING:
+    case SC_REASON_STOPPING:
     case SC_REASON_NOT_RUNNING: return SC_EDECLINED;
     case SC_REASON_IO:
     case SC_REASON_FINALIZE: return SC_EIO;
@@ -348,11 +408,16 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
   sc_error_t err = SC_ERROR_INIT;
   if (act->reason != SC_REASON_NONE) {
     const char *who = task_name(job, act->task);
-    sc_fail(&err, code_of(act->reason), "checkpoint %" PRIu64 " was not taken: %s%s%s%s%s", act->id,
+    char *which = act->id ? sc_format("checkpoint %" PRIu64, act->id) : sc_strdup("no checkpoint");
+    sc_fail(&err, code_of(act->reason), "%s was %staken: %s%s%s%s%s", which, act->id ? "not " : "",
             sc_reason_text(act->reason), who ? ", task " : "", who ? who : "",
             act->text ? ": " : "", act->text ? act->text : "");
+    free(which);
   }
-  sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
+  bool stop = sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
+  job->keeps |= stop && act->reason == SC_REASON_NONE;
+  if (stop)
+    job->draining = false;
   sc_error_clear(&err);
 }
 
@@ -395,6 +460,8 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
       sc_error_clear(&err);
       break;
     }
+    case SC_ACT_REFUSED: refused(job, act); break;
+    case SC_ACT_DRAIN: drain(job); break;
   }
 }
 

@@ -19,6 +19,7 @@
 typedef struct back {
   sc_metadata_t *metadata;
   char *dir;               /* its folder */
+  bool owned;              /* it is one of the job's own checkpoints */
 } back_t;
 
 static void back_fini(back_t *b) {
@@ -39,6 +40,7 @@ void sc__origin_unref(sc_origin_t *o) {
   for (uint32_t i = 0; i < o->n_plans; i++)
     sc_restore_operator_destroy(o->plans[i]);
   free(o->plans);
+  sc_inflight_plan_destroy(o->inflight);
   sc_metadata_destroy(o->metadata);
   free(o->dir);
   free(o);
@@ -48,7 +50,8 @@ void sc__origin_unref(sc_origin_t *o) {
 static void adopt(sc_job_t *job, back_t *b) {
   sc__origin_unref(job->origin);
   job->origin = sc_calloc(1, sizeof *job->origin);
-  *job->origin = (sc_origin_t){.refs = 1, .metadata = b->metadata, .dir = b->dir};
+  *job->origin = (sc_origin_t){.refs = 1, .metadata = b->metadata, .dir = b->dir,
+                                .owned = b->owned};
   *b = (back_t){0};
 }
 
@@ -98,6 +101,7 @@ static void take_found(sc_job_t *job, sc_job_scan_t *scan, const sc_found_t *fou
   out->metadata = mine->metadata;
   mine->metadata = NULL;
   out->dir = sc_job_dir_checkpoint(job->dir, mine->id);
+  out->owned = true;
 }
 
 /* The newest safe one in the job's folder: 1 and *out, 0 where there is none, or a refusal. With
@@ -236,6 +240,7 @@ static int look_at_newest(sc_job_t *job, reopen_t *r, sc_error_t *err) {
   if (!r->id)
     return look_at_origin(job, r, err);
   r->back.dir = sc_job_dir_checkpoint(job->dir, r->id);
+  r->back.owned = true;
   int rc = sc_metadata_read(job->storage, r->back.dir, &r->back.metadata, err);
   return rc < 0 ? rc : verify(job, r->back.dir, r->back.metadata, false, err);
 }

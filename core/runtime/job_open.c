@@ -47,8 +47,9 @@ static int open_dir(sc_job_t *job, sc_error_t *err) {
 
 static bool has_state(const sc_metadata_operator_t *op) {
   for (uint32_t s = 0; s < op->parallelism; s++)
-    if (op->subtasks[s].state.n_handles)
-      return true;
+    for (uint32_t i = 0; i < op->subtasks[s].state.n_handles; i++)
+      if (op->subtasks[s].state.handles[i].kind != SC_HANDLE_INFLIGHT) /* of an edge */
+        return true;
   return op->has_enumerator;
 }
 
@@ -92,6 +93,22 @@ static int check_uids(sc_job_t *job, sc_error_t *err) {
   return 0;
 }
 
+static int plan_inflight(const sc_graph_t *g, sc_origin_t *o, sc_error_t *err) {
+  sc_inflight_edge_t *edges = sc_calloc(g->n_edges, sizeof *edges);
+  for (uint32_t i = 0; i < g->n_edges; i++) {
+    const sc_edge_t *e = &g->edges[i];
+    const sc_node_t *from = &g->nodes[e->from], *to = &g->nodes[e->to];
+    edges[i] = (sc_inflight_edge_t){
+        .from_uid = e->chained ? NULL : from->uid, .output = from->outputs[e->output],
+        .to_uid = to->uid, .partitioner = sc_partitioner_name(e->partitioner), .port = e->port,
+        .ordinal = e->ordinal, .parallelism = to->parallelism,
+        .max_parallelism = to->max_parallelism};
+  }
+  int rc = sc_inflight_plan(o->metadata, edges, g->n_edges, &o->inflight, err);
+  free(edges);
+  return rc;
+}
+
 int sc__job_plan(sc_job_t *job, sc_error_t *err) {
   sc_origin_t *o = job->origin;
   if (!o)
@@ -116,7 +133,7 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
     }
     o->all_finished &= o->plans[i]->finished;
   }
-  return 0;
+  return plan_inflight(job->graph, o, err);
 }
 
 /* ---- the rest ---- */

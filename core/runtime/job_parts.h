@@ -25,6 +25,7 @@ typedef struct sc_answer {
   struct sc_answer *next;
   uint64_t ticket, request, id;
   bool done, waits;
+  enum { SC_ASK_CHECKPOINT, SC_ASK_SUSPEND, SC_ASK_DRAIN } what;
   sc_error_t error;
 } sc_answer_t;
 
@@ -47,6 +48,7 @@ typedef struct sc_view {      /* what other threads see; under lock */
   char *error, *restored_path;
   int error_code;
   bool was_complete;
+  bool stopped;
   sc_statistics_t *statistics;
   sc_shown_metrics_t *last_metrics; /* graph->n_tasks: of the attempts that ended last */
   sc_rows_t *rows, **rows_tail;
@@ -64,8 +66,10 @@ typedef struct sc_origin {
   uint32_t refs;
   sc_metadata_t *metadata;
   char *dir;                     /* folder of its files */
+  bool owned;                    /* it is one of the job's own checkpoints */
   sc_restore_operator_t **plans; /* of each node, or NULL: a new operator; by sc__job_plan */
   uint32_t n_plans;
+  sc_inflight_plan_t *inflight;  /* what is in flight in it, or NULL; by sc__job_plan */
   bool all_finished;             /* it is the last checkpoint of a finished run */
 } sc_origin_t;
 
@@ -131,6 +135,9 @@ struct sc_job {
   uint64_t restored_latest;   /* newest completed when `origin` was chosen */
 
   bool canceling;             /* the user's wish: everything is taken down */
+  bool draining;              /* its sources end their input, for a stop that has no answer yet */
+  bool suspended;             /* the checkpoint that stops it is complete: it does not run again */
+  bool keeps;                 /* a stop was answered with a checkpoint: that one stays */
   bool failing;               /* `failure` ends the job: likewise */
   sc_error_t failure;
   bool reopening;             /* file work for regions that are REOPENING */
@@ -148,15 +155,18 @@ static inline void sc__view_lock(sc_job_t *job) { pthread_mutex_lock(&job->view.
 static inline void sc__view_unlock(sc_job_t *job) { pthread_mutex_unlock(&job->view.lock); }
 void sc__view_state(sc_job_t *job, sc_job_state_t state); /* sets job->state, too, and tells */
 void sc__view_error(sc_job_t *job, const sc_error_t *err);
+void sc__view_stopped(sc_job_t *job);
 void sc__view_region(sc_region_t *r); /* its state, attempt, restarts, as they are now */
 void sc__view_attempt(sc_region_t *r, sc_attempt_t *attempt); /* NULL: it is about to go */
 void sc__view_rows(sc_job_t *job, sc_report_t *r);
 void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *text); /* event */
 /* The region goes back to checkpoint id: its rows that are newer go. */
 void sc__view_rewind(sc_region_t *r, uint64_t id);
-void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
+/* True: it was asked to stop. */
+bool sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
 void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request);
 void sc__view_ask_waiting(sc_job_t *job); /* the job runs: ask what was asked before it did */
+void sc__view_refuse_waiting(sc_job_t *job, int64_t delay_ms); /* it restarts, but not yet */
 
 /* job_open.c */
 int sc__job_open(sc_job_t *job, sc_error_t *err);
@@ -166,6 +176,13 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err);
  * that is no part of `restore`). Those of the regions that `regions` flags; NULL: all. Blocks. */
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err);
+
+/* job_holds.c: files of in-flight data that are read, or may be kept again. */
+void sc__region_hold(sc_region_t *r);                /* what its attempt begins to read */
+void sc__region_unhold(sc_region_t *r);              /* its attempt has ended */
+void sc__job_drained(sc_job_t *job, uint32_t task);  /* it reads none of them any more */
+void sc__job_hold_pending(sc_job_t *job, uint64_t checkpoint); /* it is being triggered */
+void sc__job_unhold(sc_job_t *job, uint64_t checkpoint); /* it has its _metadata, or never will */
 
 /* job_back.c */
 /* options.from -> job->origin; NULL where it begins anew. Blocks. */

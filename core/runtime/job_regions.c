@@ -130,6 +130,8 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
                              .restore = from ? from->plans : NULL,
                              .restored_id = from ? from->metadata->id : 0,
                              .restored_dir = from ? from->dir : NULL,
+                             .inflight = from ? from->inflight : NULL,
+                             .owns_restored = from && from->owned,
                              .post = sc__region_post_report,
                              .post_arg = r};
 }
@@ -153,6 +155,7 @@ static void begin(sc_region_t *r) {
   if (rc >= 0) {
     sc_attempt_config_t config;
     fill_attempt_config(r, &config);
+    sc__region_hold(r);
     r->attempt = sc_attempt_create(&config);
     sc__view_attempt(r, r->attempt);
     rc = sc_attempt_deploy(r->attempt, &err);
@@ -298,6 +301,7 @@ void sc__region_released(sc_region_t *r) {
   sc__view_attempt(r, NULL);
   sc_attempt_destroy(r->attempt);
   r->attempt = NULL;
+  sc__region_unhold(r);
   r->interrupt_at_ms = 0;
   r->state = r->failure.code ? SC_REGION_DOWN : SC_REGION_DONE;
   sc__view_region(r);
@@ -334,10 +338,21 @@ static bool may_fail(const sc_region_t *r) {
 }
 
 void sc__region_fail(sc_region_t *r, uint32_t task, sc_error_t *err) {
-  if (SC_PLANTED(REGION_TOGETHER))
-    sc__regions_fail(r->job, NULL, false, err);
-  else if (may_fail(r)) /* else it has failed already: the first one is the cause */
-    fail(r, ++r->job->causes, task, err);
+  sc_job_t *job = r->job;
+  if (SC_PLANTED(REGION_TOGETHER)) {
+    sc__regions_fail(job, NULL, false, err);
+    return;
+  }
+  if (!may_fail(r)) /* it has failed already: the first one is the cause */
+    return;
+  bool draining = job->draining;
+  uint64_t cause = ++job->causes;
+  fail(r, cause, task, err);
+  /* The stop fails with it. The others have ended their input by command, which none of their
+   * checkpoints may say: they go back, too. */
+  for (uint32_t i = 0; draining && i < job->layout->n; i++)
+    if (may_fail(&job->regions[i]))
+      fail(&job->regions[i], cause, UINT32_MAX, err);
 }
 
 void sc__regions_fail(sc_job_t *job, const bool *which, bool hopeless, const sc_error_t *err) {
@@ -363,7 +378,7 @@ static bool is_mistake(int code) {
  * what no attempt can get over: the checkpoint and what lies outside of it no longer fit. */
 static bool may_restart(sc_region_t *r, int64_t *delay_ms) {
   sc_job_t *job = r->job;
-  if (r->hopeless || r->failure.code == SC_ESTATE)
+  if (r->hopeless || r->failure.code == SC_ESTATE || job->suspended)
     return false;
   if (is_mistake(r->failure.code) && sc_coordinator_latest(job->coordinator) == 0 && !job->origin)
     return false;
@@ -384,6 +399,8 @@ static void grant(sc_region_t *r, int64_t delay_ms) {
     other->restarts++;
     other->restart_at_ms = sc__job_mono(job) + delay_ms;
   }
+  if (delay_ms > 0)
+    sc__view_refuse_waiting(job, delay_ms);
   char *name = who(r), *text = sc_error_format(&r->failure);
   sc__job_log(job, SC_LOG_WARN, 0, sc__job_failed_operator(&r->failure, text),
               "%sfailed, restarts in %" PRId64 " ms%s: %s", name, delay_ms,

@@ -136,6 +136,12 @@ void sc__view_error(sc_job_t *job, const sc_error_t *err) {
   sc__view_unlock(job);
 }
 
+void sc__view_stopped(sc_job_t *job) {
+  sc__view_lock(job);
+  job->view.stopped = true;
+  sc__view_unlock(job);
+}
+
 void sc__view_region(sc_region_t *r) {
   sc_shown_region_t *shown = &r->job->view.regions[r->index];
   bool failed = r->state == SC_REGION_ENDING && r->failure.code;
@@ -217,9 +223,11 @@ void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *
     for (sc_rows_t *r = v->rows; r; r = r->next)
       r->visible |= r->id <= id;
   }
-  begin_event(v, complete ? "checkpoint" : "checkpoint_failed", text ? 2 : 1);
-  sc_pack_cstr(&v->events, "id");
-  sc_pack_int(&v->events, (int64_t)id);
+  begin_event(v, complete ? "checkpoint" : "checkpoint_failed", (id != 0) + (text != NULL));
+  if (id) {
+    sc_pack_cstr(&v->events, "id");
+    sc_pack_int(&v->events, (int64_t)id);
+  }
   if (text) {
     sc_pack_cstr(&v->events, complete ? "path" : "reason");
     sc_pack_cstr(&v->events, text);
@@ -245,29 +253,49 @@ void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request) {
   sc__view_unlock(job);
 }
 
-void sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err) {
-  sc__view_lock(job);
-  sc_answer_t *a = find_answer(&job->view, 0, request);
-  if (a) {
-    a->done = true;
-    a->id = id;
-    if (err)
-      sc_error_move(&a->error, err);
-    tell(&job->view);
-  }
-  sc__view_unlock(job);
+/* With the lock held. */
+static void answer(sc_view_t *v, sc_answer_t *a, uint64_t id, sc_error_t *err) {
+  a->done = true;
+  a->waits = false;
+  a->id = id;
+  if (err)
+    sc_error_move(&a->error, err);
+  tell(v);
 }
 
-typedef struct ask_mail { sc_mail_t mail; sc_job_t *job; uint64_t ticket; } ask_mail_t;
+bool sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err) {
+  sc__view_lock(job);
+  sc_answer_t *a = find_answer(&job->view, 0, request);
+  bool stop = a && a->what != SC_ASK_CHECKPOINT;
+  if (a)
+    answer(&job->view, a, id, err);
+  sc__view_unlock(job);
+  return stop;
+}
+
+typedef struct ask_mail {
+  sc_mail_t mail;
+  sc_job_t *job;
+  uint64_t ticket;
+} ask_mail_t;
 
 static void drop_ask(sc_mail_t *mail) {
   sc_job_unref(((ask_mail_t *)mail)->job);
   free(mail);
 }
 
+/* The numbers of requests are told before their answers are carried out (sc__job_actions). */
 static void request(sc_job_t *job, uint64_t ticket) {
+  int64_t now = sc__job_now(job), mono = sc__job_mono(job);
+  sc__view_lock(job);
+  const sc_answer_t *a = find_answer(&job->view, ticket, 0);
+  int what = a ? (int)a->what : SC_ASK_CHECKPOINT;
+  sc__view_unlock(job);
   sc__view_asked(job, ticket,
-                 sc_coordinator_request(job->coordinator, sc__job_now(job), sc__job_mono(job)));
+                 what == SC_ASK_CHECKPOINT
+                     ? sc_coordinator_request(job->coordinator, now, mono)
+                     : sc_coordinator_request_stop(job->coordinator, now, mono,
+                                                   what == SC_ASK_DRAIN));
 }
 
 void sc__view_ask_waiting(sc_job_t *job) {
@@ -286,15 +314,58 @@ void sc__view_ask_waiting(sc_job_t *job) {
   }
 }
 
+void sc__view_refuse_waiting(sc_job_t *job, int64_t delay_ms) {
+  sc__view_lock(job);
+  for (sc_answer_t *a = job->view.answers; a; a = a->next) {
+    if (!a->waits)
+      continue;
+    sc_error_t err = SC_ERROR_INIT;
+    sc_fail(&err, SC_EDECLINED, "the job failed before one could be taken; it restarts in %" PRId64
+            " ms", delay_ms);
+    answer(&job->view, a, 0, &err);
+  }
+  sc__view_unlock(job);
+}
+
 static bool is_complete(const sc_job_t *job) {
   return job->origin && job->origin->all_finished;
 }
 
+/* How long until all that waits to restart does; ms. */
+static int64_t delay_left(const sc_job_t *job) {
+  int64_t left = 0, now = sc__job_mono(job);
+  for (uint32_t i = 0; i < job->layout->n; i++) {
+    const sc_region_t *r = &job->regions[i];
+    if (r->state == SC_REGION_WAITING && r->restart_at_ms - now > left)
+      left = r->restart_at_ms - now;
+  }
+  return left;
+}
+
 /* Before it runs, and between two attempts, a job will take one as soon as it can; where it ends
- * instead, sc_job_ticket says so. */
+ * instead, sc_job_ticket says so. Only a restart's delay, which may be long, is not waited out. */
 static bool may_wait(const sc_job_t *job) {
   return job->dir && !job->coordinating && !is_complete(job) && !job->canceling &&
-         !sc_job_state_ended(job->state);
+         !job->suspended && !sc_job_state_ended(job->state) && !job->gone && delay_left(job) == 0;
+}
+
+static void refuse(sc_job_t *job, uint64_t ticket) {
+  sc_error_t err = SC_ERROR_INIT;
+  int64_t delay = delay_left(job);
+  if (!job->path)
+    sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
+  else if (job->gone || sc_job_state_ended(job->state))
+    sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
+  else if (delay > 0 && !job->canceling)
+    sc_fail(&err, SC_EDECLINED,
+            "no checkpoint can be taken while the job is restarting: it starts in %" PRId64 " ms",
+            delay);
+  else
+    sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s",
+            sc_job_state_name(job->state));
+  sc__view_asked(job, ticket, UINT64_MAX);
+  sc__view_answer(job, UINT64_MAX, 0, &err);
+  sc_error_clear(&err);
 }
 
 static void wait_to_ask(sc_job_t *job, uint64_t ticket) {
@@ -311,17 +382,7 @@ static void run_ask(sc_mail_t *mail, void *owner) {
   if (may_wait(job)) {
     wait_to_ask(job, m->ticket);
   } else if (!job->coordinating || !job->path || is_complete(job)) {
-    sc_error_t err = SC_ERROR_INIT;
-    if (!job->path)
-      sc_fail(&err, SC_EUNSUPPORTED, "the job has no checkpoint directory: set checkpoint.dir");
-    else if (job->gone || sc_job_state_ended(job->state))
-      sc_fail(&err, SC_EDECLINED, "the job has ended (%s)", sc_job_state_name(job->state));
-    else
-      sc_fail(&err, SC_EDECLINED, "no checkpoint can be taken while the job is %s",
-              sc_job_state_name(job->state));
-    sc__view_asked(job, m->ticket, UINT64_MAX);
-    sc__view_answer(job, UINT64_MAX, 0, &err);
-    sc_error_clear(&err);
+    refuse(job, m->ticket);
   } else {
     request(job, m->ticket);
     sc__job_actions(job);
@@ -329,8 +390,9 @@ static void run_ask(sc_mail_t *mail, void *owner) {
   drop_ask(mail);
 }
 
-uint64_t sc_job_checkpoint(sc_job_t *job) {
+static uint64_t ask(sc_job_t *job, int what) {
   sc_answer_t *a = sc_calloc(1, sizeof *a);
+  a->what = what;
   sc__view_lock(job);
   a->ticket = ++job->view.next_ticket;
   a->next = job->view.answers;
@@ -342,6 +404,14 @@ uint64_t sc_job_checkpoint(sc_job_t *job) {
   sc_job_ref(job);
   sc_engine_post(job->engine, &m->mail);
   return ticket;
+}
+
+uint64_t sc_job_checkpoint(sc_job_t *job) {
+  return ask(job, SC_ASK_CHECKPOINT);
+}
+
+uint64_t sc_job_stop(sc_job_t *job, bool drain) {
+  return ask(job, drain ? SC_ASK_DRAIN : SC_ASK_SUSPEND);
 }
 
 int sc_job_ticket(sc_job_t *job, uint64_t ticket, uint64_t *id, sc_error_t *err) {
@@ -397,7 +467,8 @@ void sc_job_status(sc_job_t *job, sc_job_status_t *out) {
                            .error = sc_strdup(v->error),
                            .error_code = v->error_code,
                            .restored_path = sc_strdup(v->restored_path),
-                           .was_complete = v->was_complete};
+                           .was_complete = v->was_complete,
+                           .stopped = v->stopped};
   if (v->last_checkpoint && job->path)
     out->last_checkpoint_path = sc_format("%s/chk-%" PRIu64, job->path, v->last_checkpoint);
   add_regions(job, out);
@@ -446,13 +517,18 @@ static bool is_collect(const sc_job_t *job, const char *uid) {
 }
 
 int sc_job_rows(sc_job_t *job, const char *uid, sc_buf_t *out, sc_error_t *err) {
+  return sc_job_rows_until(job, uid, 0, out, err);
+}
+
+int sc_job_rows_until(sc_job_t *job, const char *uid, uint64_t id, sc_buf_t *out,
+                      sc_error_t *err) {
   if (!is_collect(job, uid)) /* the graph does not change: no lock */
     return sc_fail(err, SC_ENOTFOUND, "no collect has the uid '%s'", uid);
   sc_buf_t rows = SC_BUF_INIT;
   uint32_t n = 0;
   sc__view_lock(job);
   for (sc_rows_t *r = job->view.rows; r; r = r->next) {
-    if (!r->visible || strcmp(r->uid, uid) != 0)
+    if ((!r->visible && r->id > id) || strcmp(r->uid, uid) != 0)
       continue;
     sc_cursor_t c = sc_cursor(sc_buf_bytes(&r->bytes));
     sc_token_t array;

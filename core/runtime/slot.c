@@ -12,7 +12,7 @@
 
 /* ---- mail from the coordinator ---- */
 
-typedef enum { TRIGGER, COMPLETE, ABORT, SPLIT, NO_MORE, FINISHED, LIST_SPLITS } tell_kind_t;
+typedef enum { TRIGGER, COMPLETE, ABORT, SPLIT, NO_MORE, FINISHED, DRAIN, LIST_SPLITS } tell_kind_t;
 
 typedef struct tell {
   sc_mail_t mail;
@@ -82,6 +82,7 @@ static void split_arrived(sc_task_t *t, bool no_more, sc_buf_t *split) {
 }
 
 static void trigger_arrived(sc_task_t *t, const sc_barrier_t *b) {
+  atomic_store_explicit(&t->slot->alarm, true, memory_order_relaxed); /* its own thread */
   if (t->n_channels)
     sc_input_trigger(t->input, b);
   else if (!must_wait(t))
@@ -114,6 +115,8 @@ static void forget_trigger(sc_task_t *t, uint64_t id) {
 static void completed(sc_task_t *t, uint64_t id) {
   if (t->first_ended_snapshot && id >= t->first_ended_snapshot)
     t->final_complete = true;
+  if (t->stopped_at && id >= t->stopped_at)
+    t->suspended = true;
   for (uint32_t i = t->chain.n_links; i > 0; i--) {
     sc_operator_t *op = t->chain.links[i - 1].op;
     sc_error_t err = SC_ERROR_INIT;
@@ -126,6 +129,8 @@ static void completed(sc_task_t *t, uint64_t id) {
 }
 
 static void leave(sc_task_t *t) {
+  sc_task_drop_open(t);
+  sc_task_leave_files(t);
   sc_input_receiver_gone(t->input);
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     sc_output_close(t->chain.outputs[i]);
@@ -177,6 +182,9 @@ static void run_tell(sc_mail_t *mail, void *owner) {
       if (alive)
         leave(t);
       break;
+    case DRAIN:
+      t->draining = true;
+      break;
   }
   drop_tell(mail);
 }
@@ -190,6 +198,8 @@ static void tell(sc_attempt_t *a, const tell_t *what) {
 }
 
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b) {
+  if (b->overtake_at_ms)
+    sc_input_word(a->tasks[task].input, b->id);
   tell(a, &(tell_t){.kind = TRIGGER, .task = &a->tasks[task], .barrier = *b});
 }
 
@@ -210,6 +220,10 @@ void sc_attempt_split(sc_attempt_t *a, uint32_t task, const sc_bytes_t *split) {
 
 void sc_attempt_finished(sc_attempt_t *a, uint32_t task) {
   tell(a, &(tell_t){.kind = FINISHED, .task = &a->tasks[task]});
+}
+
+void sc_attempt_drain(sc_attempt_t *a, uint32_t task) {
+  tell(a, &(tell_t){.kind = DRAIN, .task = &a->tasks[task]});
 }
 
 typedef struct list_work { sc_work_t work; sc_attempt_t *attempt; uint32_t node; } list_work_t;
@@ -271,10 +285,26 @@ static void take_down(sc_slot_t *s) {
   sc_attempt_unref(s->attempt);
 }
 
+/* Mail, and barriers that stand at the head of a queue, before any record: in the order of the
+ * graph, so that a barrier passes all tasks of the slot in one round. */
+static bool serve_tasks(sc_slot_t *s) {
+  bool moved = false;
+  sc_mailbox_run(&s->mailbox, s);
+  if (!atomic_load_explicit(&s->alarm, memory_order_relaxed))
+    return false;
+  /* Lowered before the look: what comes meanwhile raises it again. */
+  for (uint32_t round = 0; round <= s->n_tasks && atomic_exchange(&s->alarm, false); round++)
+    for (uint32_t i = 0; i < s->n_tasks; i++) {
+      atomic_store_explicit(&s->running, s->tasks[i]->name, memory_order_relaxed);
+      moved |= sc_task_serve(s->tasks[i]);
+    }
+  return moved;
+}
+
 static bool step_tasks(sc_slot_t *s) {
   bool moved = false;
   for (uint32_t i = 0; i < s->n_tasks; i++) {
-    sc_mailbox_run(&s->mailbox, s);
+    moved |= serve_tasks(s);
     sc_task_t *t = s->tasks[i];
     if (t->phase != SC_PHASE_LOADING)
       give_deferred(t);
@@ -301,18 +331,21 @@ static void flush(sc_slot_t *s) {
 
 /* When to look again though nobody wakes us, as a monotonic time. */
 static int64_t next_deadline(sc_slot_t *s, int64_t now_ns) {
-  int64_t at_ms = INT64_MAX;
+  int64_t at_ms = INT64_MAX, overtake_ms = INT64_MAX;
   for (uint32_t i = 0; i < s->n_tasks; i++) {
-    int64_t d = sc_task_deadline_ms(s->tasks[i]);
+    int64_t d = sc_task_deadline_ms(s->tasks[i]), o = sc_task_overtake_at_ms(s->tasks[i]);
     at_ms = d < at_ms ? d : at_ms;
+    overtake_ms = o < overtake_ms ? o : overtake_ms;
   }
+  int64_t mono_ns = overtake_ms == INT64_MAX ? SC_STEP_ON_WAKE : overtake_ms * 1000000;
   if (at_ms == INT64_MAX)
-    return SC_STEP_ON_WAKE;
+    return mono_ns;
   int64_t wall_ms = sc_world_now_ms(s->attempt->config.world);
   if (at_ms <= wall_ms)
     return SC_STEP_AGAIN;
   int64_t in_ms = at_ms - wall_ms;
-  return now_ns + (in_ms > FAR_MS ? FAR_MS : in_ms) * 1000000;
+  int64_t deadline_ns = now_ns + (in_ms > FAR_MS ? FAR_MS : in_ms) * 1000000;
+  return deadline_ns < mono_ns ? deadline_ns : mono_ns;
 }
 
 static int64_t slot_step(void *arg) {

@@ -6,6 +6,10 @@
  *     --all handed on--> ENDED (waits for its final checkpoint, queues empty, commits done)
  *     --asked and answered--> FINISHED;   any --error or cancel--> DOWN
  *
+ * A task that has taken the snapshot with which its job is suspended stands still: it reads and
+ * fires nothing until it hears that the checkpoint is complete (then it leaves, when its commits
+ * are done) or aborted (then it goes on).
+ *
  * A task restored as finished goes from LOADING to ENDED: it opens (sinks commit what the
  * checkpoint promised), hands on the last watermark and END, and leaves.
  */
@@ -20,6 +24,10 @@
 #define STRIDE_NS 20000          /* what they may take together */
 #define STEPS_AT_ONCE 256        /* of the chain, between two looks at the clock */
 #define FOLD_ENTRIES 256         /* of a heap overlay, each turn */
+/* What one record may push beyond the room of its exchanges while a checkpoint that may overtake
+ * waits for its end: it never waits for room then (DESIGN section 4), so that the checkpoint gets
+ * there. A bound all the same: a function that emits without end shall not fill the memory. */
+#define HASTY_OVERDRAFT 1024
 
 static int64_t now_ns(const sc_task_t *t) { return sc_world_mono_ns(t->attempt->config.world); }
 static int64_t now_ms(const sc_task_t *t) { return sc_world_now_ms(t->attempt->config.world); }
@@ -97,7 +105,9 @@ static int take_event(sc_task_t *t, const sc_input_event_t *e) {
     case SC_INPUT_RECORD: return 1; /* read_input took it */
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e->watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e->idle); return 1;
-    case SC_INPUT_SNAPSHOT: sc_task_snapshot(t, &e->barrier, e->alignment_bytes); return 1;
+    case SC_INPUT_SNAPSHOT:
+      sc_task_snapshot(t, &e->barrier, e->overtakes, e->alignment_bytes);
+      return 1;
     case SC_INPUT_ABORTED:
       if (e->superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
         superseded(t, e);
@@ -113,7 +123,23 @@ static int take_event(sc_task_t *t, const sc_input_event_t *e) {
 
 /* May the next record follow the last one, without a look at anything else? */
 static inline bool may_go_on(sc_task_t *t) {
-  return sc_chain_idle(&t->chain) && sc_chain_has_room(&t->chain);
+  return sc_chain_idle(&t->chain) && sc_chain_has_room(&t->chain) &&
+         !atomic_load_explicit(&t->slot->alarm, memory_order_relaxed);
+}
+
+/* Word of a checkpoint that may overtake has reached the task, and it has not started it: from the
+ * barrier's way into an input queue, or the trigger's into the mail, on. */
+static bool in_haste(sc_task_t *t) {
+  bool yes = sc_input_has_word(t->input);
+  t->chain.overdraft = yes ? HASTY_OVERDRAFT : t->attempt->config.overdraft_buffers;
+  return yes;
+}
+
+static void note_first_barrier(sc_task_t *t, const sc_input_event_t *e) {
+  if (!e->first_barrier || t->first_barrier_ns)
+    return;
+  t->first_barrier_ns = now_ns(t);
+  t->first_barrier_ms = now_ms(t);
 }
 
 /* Up to `most` records from the input, or up to something else that comes: how much it was. */
@@ -124,10 +150,7 @@ static int read_input(sc_task_t *t, int most) {
     int rc = sc_input_next(t->input, &e, &t->error);
     if (rc < 0)
       return rc;
-    if (e.first_barrier && !t->first_barrier_ns) {
-      t->first_barrier_ns = now_ns(t);
-      t->first_barrier_ms = now_ms(t);
-    }
+    note_first_barrier(t, &e);
     if (e.kind != SC_INPUT_RECORD)
       return n + take_event(t, &e);
     if (t->keyed)
@@ -143,6 +166,10 @@ static int read_input(sc_task_t *t, int most) {
 /* Up to `most` polls of a source: how many something came of. */
 static int read_source(sc_task_t *t, int most) {
   sc_link_t *head = &t->chain.links[0];
+  if (t->draining && !mid_record(t)) {
+    begin_end(t);
+    return 1;
+  }
   if (t->wake_at_ms && t->wake_at_ms > now_ms(t) && !atomic_exchange(&t->poked, false))
     return 0;
   t->wake_at_ms = 0;
@@ -168,8 +195,8 @@ static int read_source(sc_task_t *t, int most) {
 }
 
 static bool may_leave(sc_task_t *t) {
-  if (t->asked_finish || t->works || t->waiting ||
-      (t->attempt->config.checkpointing && !t->final_complete))
+  bool last_held = t->suspended || t->final_complete || !t->attempt->config.checkpointing;
+  if (t->asked_finish || t->works || !last_held)
     return false;
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
     if (!sc_output_drained(t->chain.outputs[i]))
@@ -182,10 +209,20 @@ static bool may_leave(sc_task_t *t) {
   return true;
 }
 
-/* One thing, or up to `most` records in a row: how many things, 0 where there is nothing to do now,
- * negative on error. */
-static int step_some(sc_task_t *t, int most) {
+static int serve_barriers(sc_task_t *t) {
+  sc_input_event_t e;
+  if (!sc_input_urgent(t->input) || !sc_input_next_urgent(t->input, &e))
+    return 0;
+  note_first_barrier(t, &e);
+  return take_event(t, &e);
+}
+
+/* What goes before the next record: 1 something moved; 0 nothing (the chain is at rest, or waits
+ * for room); negative on error. */
+static int before_records(sc_task_t *t) {
   if (!sc_chain_idle(&t->chain)) {
+    if (sc_chain_divisible(&t->chain) && serve_barriers(t))
+      return 1;
     int rc = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
     return rc < 0 ? rc : rc != SC_CHAIN_BLOCKED;
   }
@@ -197,9 +234,21 @@ static int step_some(sc_task_t *t, int most) {
   if (t->trigger.id && !mid_record(t)) {
     sc_barrier_t b = t->trigger;
     t->trigger.id = 0;
-    sc_task_snapshot(t, &b, 0);
+    sc_task_snapshot(t, &b, false, 0);
     return 1;
   }
+  return serve_barriers(t);
+}
+
+/* One thing, or up to `most` records in a row: how many things, 0 where there is nothing to do now,
+ * negative on error. */
+static int step_some(sc_task_t *t, int most) {
+  if (t->stopped_at)
+    return 0;
+  bool hasty = in_haste(t);
+  int rc = before_records(t);
+  if (rc || !sc_chain_idle(&t->chain))
+    return rc;
   if (t->look_at_timers) {
     t->look_at_timers = false;
     if (t->phase == SC_PHASE_RUNNING && t->timers)
@@ -207,11 +256,22 @@ static int step_some(sc_task_t *t, int most) {
     if (!sc_chain_idle(&t->chain))
       return 1;
   }
-  if (!sc_chain_has_room(&t->chain) && t->phase == SC_PHASE_RUNNING)
+  bool room = t->phase != SC_PHASE_RUNNING || sc_chain_has_room(&t->chain);
+  if (t->is_source) {
+    bool goes_on = room || (mid_record(t) && sc_chain_goes_on(&t->chain));
+    return t->phase == SC_PHASE_RUNNING && goes_on ? read_source(t, most) : 0;
+  }
+  if (t->replay)
+    sc_task_replay_step(t);
+  sc_input_spare(t->input, !room);
+  if (!room && !hasty)
     return 0;
-  if (t->is_source)
-    return t->phase == SC_PHASE_RUNNING ? read_source(t, most) : 0;
-  return read_input(t, most);
+  if (!room)
+    t->chain.overdrawn = 0; /* each record of an input that cannot be captured has its own */
+  rc = read_input(t, most);
+  if (rc >= 0 && t->replay && sc_chain_idle(&t->chain))
+    sc_task_replay_step(t); /* its bytes are not borrowed any more */
+  return rc;
 }
 
 static bool fold(sc_task_t *t) {
@@ -229,11 +289,33 @@ static void adapt_stride(sc_task_t *t, int64_t elapsed_ns) {
   t->stride = (uint32_t)(stride < 1 ? 1 : stride > STRIDE_MAX ? STRIDE_MAX : stride);
 }
 
+static bool is_alive(const sc_task_t *t) {
+  return t->phase == SC_PHASE_RUNNING || t->phase == SC_PHASE_ENDING || t->phase == SC_PHASE_ENDED;
+}
+
+bool sc_task_serve(sc_task_t *t) {
+  if (!is_alive(t) || t->stopped_at || !(t->trigger.id || sc_input_urgent(t->input)))
+    return false;
+  int64_t begin = now_ns(t);
+  bool moved = false;
+  t->chain.pushed = true;
+  in_haste(t);
+  for (int rc; (rc = before_records(t)) != 0; moved = true) {
+    if (rc < 0 && t->phase != SC_PHASE_DOWN)
+      sc_task_fail(t, &t->error);
+    if (!is_alive(t) || now_ns(t) - begin > TASK_BUDGET_NS ||
+        !(t->trigger.id || sc_input_urgent(t->input)))
+      return true;
+  }
+  return moved;
+}
+
 bool sc_task_step(sc_task_t *t) {
-  if (t->phase != SC_PHASE_RUNNING && t->phase != SC_PHASE_ENDING && t->phase != SC_PHASE_ENDED)
+  if (!is_alive(t))
     return false;
   bool moved = fold(t);
   int64_t begin = now_ns(t), last = begin;
+  sc_task_look_at_clock(t, begin / 1000000);
   uint32_t n = 0;
   t->chain.pushed = true; /* the slot may have flushed since the last turn */
   t->look_at_timers = true;
@@ -244,6 +326,9 @@ bool sc_task_step(sc_task_t *t) {
     if (rc <= 0 || t->phase == SC_PHASE_DOWN)
       break;
     moved = true;
+    /* A barrier that overtook waits at a task of this slot, or a trigger: those go first. */
+    if (atomic_load_explicit(&t->slot->alarm, memory_order_relaxed))
+      break;
     n += (uint32_t)rc;
     if (n < t->stride)
       continue;
@@ -255,7 +340,7 @@ bool sc_task_step(sc_task_t *t) {
     if (now - begin > TASK_BUDGET_NS || sc_mailbox_any(&t->slot->mailbox))
       break;
   }
-  if (t->phase == SC_PHASE_ENDED && may_leave(t)) {
+  if ((t->phase == SC_PHASE_ENDED || t->suspended) && may_leave(t)) {
     t->asked_finish = true;
     sc_task_report(t, SC_REPORT_FINISH);
   }
@@ -263,7 +348,7 @@ bool sc_task_step(sc_task_t *t) {
 }
 
 bool sc_task_idle(sc_task_t *t) {
-  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || mid_record(t))
+  if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || mid_record(t) || t->stopped_at)
     return false;
   int rc = sc_chain_begin_idle(&t->chain, &t->error);
   if (rc < 0)
@@ -272,6 +357,8 @@ bool sc_task_idle(sc_task_t *t) {
 }
 
 int64_t sc_task_deadline_ms(sc_task_t *t) {
+  if (t->stopped_at)
+    return INT64_MAX;
   /* Where it cannot go on before an exchange has room, that wakes it, not the clock. */
   if (t->phase != SC_PHASE_RUNNING || !sc_chain_idle(&t->chain) || !sc_chain_has_room(&t->chain))
     return INT64_MAX;

@@ -1,12 +1,20 @@
 /*
  * task_snapshot: a task's part in a checkpoint.
  *
- * Synchronous part, on the slot, between two records: the barrier goes out on every output, every
- * operator adds its list state and pool work, the keyed window is frozen (a pointer swap).
- * Asynchronous part, in the pool: operators' work (sync a file), the keyed file, then the
- * acknowledgement straight to the coordinator; the slot is told afterwards, only to fold.
- * A keyed window may still be busy with an older snapshot: then the part waits in the task until
- * the window says it is ready.
+ * Synchronous part, on the slot, between two records: the barrier goes out on every output, in
+ * front of what it overtakes; what is half read of the inputs is kept and captures are opened where
+ * the checkpoint overtakes; every operator adds its list state and pool work, the keyed window is
+ * frozen (a pointer swap).
+ * Then it waits for what its cut holds (exchange/cut.h): captures that are open, barriers that may
+ * yet be moved, and a keyed window that is still busy with an older snapshot. Whoever ends the last
+ * of these, on whatever thread, begins the
+ * asynchronous part, in the pool: operators' work (sync a file), the keyed file, what was in
+ * flight, then the acknowledgement straight to the coordinator; the slot is told afterwards.
+ *
+ *   sc_task_snapshot --> OPEN (cut) --last hold--> in the pool --told--> gone
+ *                          |--abort, superseded, the task leaves--> gone
+ *
+ * A work is in its task's list from the first to the last; only the slot touches the list.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -20,10 +28,19 @@
 typedef struct snapshot_work {
   sc_work_t work;
   sc_mail_t mail;
-  struct snapshot_work *next;   /* in task->waiting */
+  struct snapshot_work *next;   /* in task->works */
   sc_attempt_t *attempt;
   sc_task_t *task;
   uint64_t id;
+  sc_cut_t *cut;                /* a reference */
+  sc_inflight_share_t share;    /* of the checkpoint's files of in-flight data */
+  bool shares;                  /* it has one: nothing was said of it yet, or it was handed over */
+  atomic_uint halves;           /* of the pool's part, not done: the share, and all else */
+  int rc, share_rc;             /* what came of each */
+  sc_error_t error, share_error;
+  int64_t overtake_at_ms;       /* when queued barriers move to the head; INT64_MAX: none */
+  bool frozen;                  /* the keyed part is not ready: the start's hold of the cut */
+  bool at_once;                 /* the pool's part is run here and now */
   sc_task_snapshot_t *snapshot; /* goes with the acknowledgement */
   sc_snapshot_parts_t **parts;  /* one for each link */
   uint32_t n_parts;
@@ -38,6 +55,10 @@ static void free_work(snapshot_work_t *w) {
     sc_parts_destroy(w->parts[i]);
   free(w->parts);
   sc_task_snapshot_destroy(w->snapshot);
+  sc_cut_unref(w->cut);
+  sc_inflight_share_fini(&w->share);
+  sc_error_clear(&w->error);
+  sc_error_clear(&w->share_error);
   free(w->dir);
   free(w);
 }
@@ -46,9 +67,14 @@ static snapshot_work_t *of_mail(sc_mail_t *mail) {
   return (snapshot_work_t *)((char *)mail - offsetof(snapshot_work_t, mail));
 }
 
-/* The slot has gone: nobody touches the window any more, so its snapshot may be ended from here. */
-static void told_dropped(sc_mail_t *mail) {
-  snapshot_work_t *w = of_mail(mail);
+/* It is through, or was dropped: on the slot, or when nothing runs any more. */
+static void end_work(sc_task_t *t, snapshot_work_t *w) {
+  snapshot_work_t **at = &t->works;
+  while (*at != w)
+    at = &(*at)->next;
+  *at = w->next;
+  if (w->shares)
+    sc_inflight_files_withdraw(t->attempt->files, t->member, w->id);
   if (w->keyed)
     w->window->ops->snapshot_done(w->window, w->keyed);
   free_work(w);
@@ -57,10 +83,12 @@ static void told_dropped(sc_mail_t *mail) {
 static void told(sc_mail_t *mail, void *owner) {
   snapshot_work_t *w = of_mail(mail);
   sc_task_t *t = w->task;
-  t->works--;
-  told_dropped(mail);
+  end_work(t, w);
   sc_task_submit_ready(t);
 }
+
+/* The slot has gone: the work stays in the list until the attempt is destroyed. */
+static void told_dropped(sc_mail_t *mail) {}
 
 /* File name of an operator's keyed state: its uid made safe, subtask and attempt. */
 static char *keyed_file_name(const sc_task_t *t) {
@@ -112,17 +140,20 @@ static int run_parts(snapshot_work_t *w, sc_error_t *err) {
   return 0;
 }
 
-static void run_work(sc_work_t *work) {
-  snapshot_work_t *w = (snapshot_work_t *)work;
+/* The end of the pool's part, on the thread that did the last of it. */
+static void acknowledge(snapshot_work_t *w, int rc, sc_error_t *err) {
   sc_attempt_t *a = w->attempt;
   sc_report_t *r = sc_report_new(a, SC_REPORT_ACK, w->task->index);
   r->id = w->id;
-  int rc = run_parts(w, &r->error);
-  if (rc >= 0)
-    rc = write_keyed(w, &r->error);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
-  if (rc < 0 && !SC_PLANTED(LOST_PART))
+  if (rc < 0 && !SC_PLANTED(LOST_PART)) {
     r->kind = SC_REPORT_DECLINE;
+    sc_error_move(&r->error, err);
+  }
+  if (rc >= 0) {
+    sc_inflight_share_move(a->files, &w->share, w->snapshot);
+    w->snapshot->bytes += w->share.written;
+  }
   r->snapshot = w->snapshot;
   w->snapshot = NULL;
   sc_report_post(a, r);
@@ -130,48 +161,120 @@ static void run_work(sc_work_t *work) {
   sc_attempt_unref(a);
 }
 
-static void submit(sc_task_t *t, snapshot_work_t *w) {
-  t->works++;
-  sc_attempt_ref(t->attempt);
-  if (t->attempt->config.synchronous) /* here and now, before another record */
+static void half_done(snapshot_work_t *w) {
+  /* Acquire and release: whoever comes last sees what the other half has written. */
+  if (atomic_fetch_sub_explicit(&w->halves, 1, memory_order_acq_rel) > 1)
+    return;
+  acknowledge(w, w->rc < 0 ? w->rc : w->share_rc, w->rc < 0 ? &w->error : &w->share_error);
+}
+
+static void share_done(sc_inflight_share_t *share, int rc, sc_error_t *err) {
+  snapshot_work_t *w = share->arg;
+  w->share_rc = rc;
+  sc_error_move(&w->share_error, err);
+  half_done(w);
+}
+
+static void run_work(sc_work_t *work) {
+  snapshot_work_t *w = (snapshot_work_t *)work;
+  atomic_init(&w->halves, w->shares ? 2 : 1);
+  if (w->shares) { /* first: its buffers are needed */
+    w->shares = false;
+    sc_cut_take(w->cut, &w->share.data);
+    sc_inflight_files_add(w->attempt->files, &w->share);
+  }
+  w->rc = run_parts(w, &w->error);
+  if (w->rc >= 0)
+    w->rc = write_keyed(w, &w->error);
+  half_done(w);
+}
+
+/* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
+static void cut_done(void *arg) {
+  snapshot_work_t *w = arg;
+  sc_attempt_ref(w->attempt); /* whoever calls has one */
+  if (w->at_once)
     w->work.run(&w->work);
   else
-    sc_world_submit(t->attempt->config.world, &w->work);
+    sc_world_submit(w->attempt->config.world, &w->work);
+}
+
+/* The synchronous part is done, and the keyed one ready. */
+static void release(snapshot_work_t *w) {
+  w->at_once = w->attempt->config.synchronous && sc_cut_holds(w->cut) == 1;
+  sc_cut_release(w->cut);
+}
+
+static snapshot_work_t *find_work(sc_task_t *t, uint64_t id) {
+  snapshot_work_t *w = t->works;
+  while (w && w->id != id)
+    w = w->next;
+  return w;
 }
 
 void sc_task_submit_ready(sc_task_t *t) {
-  if (!t->waiting)
+  if (!t->works)
     return;
   sc_keyed_snapshot_t *ready;
-  while ((ready = t->keyed->ops->ready(t->keyed)) != NULL) {
-    uint64_t id = t->keyed->ops->snapshot_id(ready);
-    snapshot_work_t **at = &t->waiting;
-    while (*at && (*at)->id != id)
-      at = &(*at)->next;
-    sc_assert(*at); /* freeze and waiting go together */
-    snapshot_work_t *w = *at;
-    *at = w->next;
+  while (t->keyed && (ready = t->keyed->ops->ready(t->keyed)) != NULL) {
+    snapshot_work_t *w = find_work(t, t->keyed->ops->snapshot_id(ready));
+    sc_assert(w && w->frozen); /* freeze and the list go together */
     w->keyed = ready;
-    submit(t, w);
+    w->frozen = false;
+    release(w);
   }
 }
 
-/* An abort of a newer checkpoint ends an older alignment, too: the coordinator hears of that. */
-static void abort_input(sc_task_t *t, uint64_t id) {
-  if (t->n_channels == 0)
-    return; /* a source: nobody would read what the input has to say of it */
-  uint64_t aligning = sc_input_pending(t->input);
-  sc_input_abort(t->input, id);
-  if (!aligning || aligning >= id || sc_input_pending(t->input) == aligning)
+/* What is not in the pool yet: given up, with what it keeps. */
+static void drop_open(sc_task_t *t, snapshot_work_t *w) {
+  if (!sc_cut_drop(w->cut))
     return;
-  sc_report_t *r = sc_report_new(t->attempt, SC_REPORT_SUPERSEDED, t->index);
-  r->id = aligning;
-  r->other = id;
-  sc_report_post(t->attempt, r);
+  sc_input_drop_captures(t->input, w->id);
+  if (w->frozen)
+    sc_cut_release(w->cut);
+  end_work(t, w);
+}
+
+void sc_task_leave_files(sc_task_t *t) {
+  if (t->member != UINT32_MAX)
+    sc_inflight_files_leave(t->attempt->files, t->member);
+}
+
+void sc_task_drop_open(sc_task_t *t) {
+  for (snapshot_work_t *w = t->works, *next; w; w = next) {
+    next = w->next;
+    if (t->keyed)
+      t->keyed->ops->abort(t->keyed, w->id);
+    drop_open(t, w);
+  }
+}
+
+/* Monotonic time at which barriers that wait are to be moved, or INT64_MAX. */
+int64_t sc_task_overtake_at_ms(const sc_task_t *t) {
+  int64_t at = sc_input_overtake_at_ms(t->input);
+  for (const snapshot_work_t *w = t->works; w; w = w->next)
+    at = w->overtake_at_ms < at ? w->overtake_at_ms : at;
+  return at;
+}
+
+void sc_task_look_at_clock(sc_task_t *t, int64_t mono_ms) {
+  for (snapshot_work_t *w = t->works; w; w = w->next) {
+    if (w->overtake_at_ms > mono_ms)
+      continue;
+    w->overtake_at_ms = INT64_MAX;
+    for (uint32_t i = 0; i < t->chain.n_outputs; i++)
+      sc_output_overtake(t->chain.outputs[i], w->id);
+  }
+  sc_input_look_at_clock(t->input, mono_ms);
 }
 
 void sc_task_aborted(sc_task_t *t, uint64_t id) {
-  abort_input(t, id);
+  if (t->stopped_at == id)
+    t->stopped_at = 0;
+  if (t->n_channels)
+    sc_input_abort(t->input, id);
+  else
+    sc_input_pass(t->input, id); /* a source: nobody would read what the input has to say of it */
   if (t->trigger.id == id)
     t->trigger.id = 0;
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
@@ -181,22 +284,21 @@ void sc_task_aborted(sc_task_t *t, uint64_t id) {
   }
   if (t->keyed)
     t->keyed->ops->abort(t->keyed, id);
-  for (snapshot_work_t **at = &t->waiting; *at; at = &(*at)->next)
-    if ((*at)->id == id) {
-      snapshot_work_t *w = *at;
-      *at = w->next;
-      free_work(w);
-      break;
-    }
+  snapshot_work_t *w = find_work(t, id);
+  if (w)
+    drop_open(t, w);
+  if (t->member != UINT32_MAX)
+    sc_inflight_files_abort(t->attempt->files, t->member, id);
   if (sc_input_pending(t->input) == 0)
     t->first_barrier_ns = 0;
 }
 
-void sc_task_drop_waiting(sc_task_t *t) {
-  while (t->waiting) {
-    snapshot_work_t *w = t->waiting;
-    t->waiting = w->next;
-    free_work(w);
+void sc_task_drop_works(sc_task_t *t) {
+  while (t->works) {
+    sc_cut_drop(t->works->cut);
+    if (t->works->frozen)
+      sc_cut_release(t->works->cut);
+    end_work(t, t->works);
   }
 }
 
@@ -237,17 +339,67 @@ static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
   char *name = sc_format("chk-%" PRIu64, id);
   w->dir = sc_path_join(t->attempt->config.job_dir, name);
   free(name);
+  w->cut = sc_cut_create(id, cut_done, w);
+  w->overtake_at_ms = INT64_MAX;
+  snapshot_work_t **tail = &t->works;
+  while (*tail)
+    tail = &(*tail)->next;
+  *tail = w;
   return w;
 }
 
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_bytes) {
-  sc_world_t *world = t->attempt->config.world;
-  int64_t begin = sc_world_mono_ns(world);
+/* Every member of a group has a share in each checkpoint that may overtake, if only an empty one:
+ * the others wait for it. */
+static void share_inflight(sc_task_t *t, snapshot_work_t *w, bool may) {
+  sc_assert(!t->replay || may); /* the others wait until it is drained */
+  if (!may || t->member == UINT32_MAX)
+    return;
+  w->shares = true;
+  w->share = (sc_inflight_share_t){
+      .member = t->member, .checkpoint = w->id, .done = share_done, .arg = w};
+  if (t->replay)
+    w->share.n_rests = sc_task_replay_rest(t, &w->share.rests);
+  sc_inflight_files_begin(t->attempt->files, t->member, w->id);
+}
+
+/* The barrier goes out, and what is in flight is kept (DESIGN section 4, 1 and 2). */
+static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, bool overtakes) {
+  int64_t mono_ms = sc_world_mono_ns(t->attempt->config.world) / 1000000;
+  bool may = b->overtake_at_ms != 0;
+  bool now = may && (overtakes || b->overtake_at_ms == 1 || b->overtake_at_ms <= mono_ms);
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
-    sc_output_barrier(t->chain.outputs[i], b);
+    sc_output_barrier(t->chain.outputs[i], b, now, w->cut);
+  if (may && !now)
+    w->overtake_at_ms = b->overtake_at_ms;
+  if (overtakes)
+    sc_input_capture(t->input, w->cut);
+  share_inflight(t, w, may);
+  if (t->is_source)
+    sc_input_pass(t->input, b->id);
+}
+
+/* Durations up to the end of the synchronous part, which began at `begin`. */
+static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int64_t begin) {
+  sc_world_t *world = t->attempt->config.world;
+  int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
+  w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
+                                                           : 0;
+  w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
+  t->first_barrier_ns = 0;
+  w->created_ns = sc_world_mono_ns(world);
+  w->snapshot->sync_ns = w->created_ns - begin;
+}
+
+void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
+                      uint64_t alignment_bytes) {
+  int64_t begin = sc_world_mono_ns(t->attempt->config.world);
+  if (b->stop)
+    t->stopped_at = b->id;
   snapshot_work_t *w = new_work(t, b->id);
+  cut_channels(t, w, b, overtakes);
   if (snapshot_operators(t, w) < 0) {
-    free_work(w);
+    w->frozen = true; /* the start's hold is still there */
+    drop_open(t, w);
     sc_task_fail(t, &t->error);
     return;
   }
@@ -256,24 +408,13 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, uint64_t alignment_by
     if (!t->first_ended_snapshot)
       t->first_ended_snapshot = b->id;
   }
-  int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
-  w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
-                                                           : 0;
-  w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
   w->snapshot->alignment_bytes = alignment_bytes;
-  t->first_barrier_ns = 0;
-  w->created_ns = sc_world_mono_ns(world);
-  if (!t->keyed) {
-    w->snapshot->sync_ns = w->created_ns - begin;
-    submit(t, w);
-    return;
-  }
-  t->keyed->ops->freeze(t->keyed, b->id);
-  w->created_ns = sc_world_mono_ns(world);
-  w->snapshot->sync_ns = w->created_ns - begin;
-  snapshot_work_t **tail = &t->waiting;
-  while (*tail)
-    tail = &(*tail)->next;
-  *tail = w;
-  sc_task_submit_ready(t);
+  w->frozen = t->keyed != NULL;
+  if (w->frozen)
+    t->keyed->ops->freeze(t->keyed, b->id);
+  measure(t, w, b, begin);
+  if (w->frozen)
+    sc_task_submit_ready(t);
+  else
+    release(w);
 }

@@ -2,8 +2,8 @@
  * task_start: from a task that is wired to one that runs, and its end.
  *
  * On the slot: contexts, window, operators are made; in the pool: keyed state is read; on the slot
- * again: operators are restored and opened, tail to head, and what the snapshot left half handed on
- * goes on.
+ * again: operators are restored and opened, tail to head, what the snapshot left half handed on
+ * goes on, and what was in flight begins to be read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +138,8 @@ static void open_task(sc_task_t *t) {
   } else {
     sc_chain_resume_watermarks(&t->chain);
   }
+  if (t->replay)
+    sc_task_replay_step(t);
   t->wake_at_ms = 0;
   sc_task_report(t, SC_REPORT_READY);
   if (t->restored_finished)
@@ -174,7 +176,8 @@ static void load_read(sc_mail_t *mail, void *owner) {
 }
 
 /* Folder of a handle's files: the snapshot's own, or one beside it. malloc'ed. */
-static char *restored_dir_of(const sc_attempt_config_t *c, const char *directory) {
+char *sc_attempt_restored_dir(const sc_attempt_t *a, const char *directory) {
+  const sc_attempt_config_t *c = &a->config;
   if (!directory)
     return sc_strdup(c->restored_dir);
   const char *slash = strrchr(c->restored_dir, '/');
@@ -191,7 +194,7 @@ static void load_run(sc_work_t *work) {
   sc_attempt_t *a = t->attempt;
   const sc_restore_subtask_t *s = &plan_of(t, 0)->subtasks[t->subtask];
   for (uint32_t i = 0; i < s->n_keyed && w->rc >= 0; i++) {
-    char *dir = restored_dir_of(&a->config, s->keyed[i].directory);
+    char *dir = sc_attempt_restored_dir(a, s->keyed[i].directory);
     w->rc = t->keyed->ops->load(t->keyed, a->config.storage, dir, &s->keyed[i], &w->err);
     free(dir);
   }
@@ -204,6 +207,7 @@ void sc_task_start(sc_task_t *t) {
   t->restored_finished = t->attempt->chain_finished[t->plan - t->attempt->config.graph->chains];
   for (uint32_t i = 0; i < t->chain.n_links; i++)
     fill_context(t, i);
+  sc_task_replay_create(t);
   int rc = create_state(t, &err);
   if (rc >= 0)
     rc = create_operators(t, &err);
@@ -225,6 +229,8 @@ void sc_task_start(sc_task_t *t) {
 
 void sc_task_down(sc_task_t *t) {
   t->phase = SC_PHASE_DOWN;
+  sc_task_replay_end(t);
+  sc_task_leave_files(t);
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
     sc_operator_t *op = t->chain.links[i].op;
     if (op)

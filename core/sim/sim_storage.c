@@ -49,6 +49,12 @@ typedef struct lock {
   char *path;
 } lock_t;
 
+typedef struct shown {
+  struct shown *next;
+  char *path;
+  sc_storage_t *storage;
+} shown_t;
+
 typedef struct sim_storage {
   sc_storage_t base;
   sc_random_t random;
@@ -61,6 +67,7 @@ typedef struct sim_storage {
   uint32_t crash_mask;
   uint64_t crash_from;
   lock_t *locks;
+  shown_t *shown; /* files of other storages */
   void (*done)(void *arg, const sc_sim_op_t *op);
   void (*failed)(void *arg, const sc_sim_op_t *op, int code);
   void *arg;
@@ -69,6 +76,8 @@ typedef struct sim_storage {
 struct sc_file {
   sim_storage_t *storage;
   node_t *node;
+  sc_file_t *outside; /* opened in this storage, and node is NULL */
+  sc_storage_t *outside_storage;
   char *path;
 };
 
@@ -197,6 +206,14 @@ static node_t *look_up(sim_storage_t *s, const char *path, bool safe) {
   }
   free(copy);
   return n;
+}
+
+/* The storage that shows this path; NULL where none does. */
+static sc_storage_t *who_shows(const sim_storage_t *s, const char *path) {
+  const shown_t *x = s->shown;
+  while (x && strcmp(x->path, path))
+    x = x->next;
+  return x ? x->storage : NULL;
 }
 
 static const char *base_name(const char *path) {
@@ -373,6 +390,9 @@ static int kind(sc_storage_t *base, const char *path, sc_error_t *err) {
   sc_sim_op_t op = {.kind = SC_SIM_READ, .path = path};
   int rc = enter(s, &op, err);
   node_t *n = rc < 0 ? NULL : look_up(s, path, false);
+  sc_storage_t *other = n ? NULL : who_shows(s, path);
+  if (rc == 0 && other)
+    return other->ops->kind(other, path, err);
   return rc < 0 ? rc : !n ? 0 : n->is_dir ? 2 : 1;
 }
 
@@ -397,8 +417,8 @@ static int list(sc_storage_t *base, const char *path, int (*each)(void *arg, con
 /* ---- files ---- */
 
 static sc_file_t *file_new(sim_storage_t *s, node_t *node, const char *path) {
-  sc_file_t *f = sc_malloc(sizeof *f);
-  *f = (sc_file_t){s, ref(node), sc_strdup(path)};
+  sc_file_t *f = sc_calloc(1, sizeof *f);
+  *f = (sc_file_t){.storage = s, .node = ref(node), .path = sc_strdup(path)};
   return f;
 }
 
@@ -418,6 +438,18 @@ static int create(sc_storage_t *base, const char *path, sc_file_t **out, sc_erro
   return 0;
 }
 
+static int open_outside(sim_storage_t *s, sc_storage_t *other, const char *path, sc_file_t **out,
+                        sc_error_t *err) {
+  sc_file_t *outside;
+  int rc = other->ops->open(other, path, &outside, err);
+  if (rc < 0)
+    return rc;
+  *out = file_new(s, NULL, path);
+  (*out)->outside = outside;
+  (*out)->outside_storage = other;
+  return 0;
+}
+
 static int open_file(sc_storage_t *base, const char *path, sc_file_t **out, sc_error_t *err) {
   sim_storage_t *s = storage_of(base);
   sc_sim_op_t op = {.kind = SC_SIM_READ, .path = path};
@@ -425,6 +457,9 @@ static int open_file(sc_storage_t *base, const char *path, sc_file_t **out, sc_e
   node_t *n = rc < 0 ? NULL : look_up(s, path, false);
   if (rc < 0)
     return rc;
+  sc_storage_t *other = n ? NULL : who_shows(s, path);
+  if (other)
+    return open_outside(s, other, path, out, err);
   if (!n || n->is_dir)
     return not_found(err, "open", path);
   *out = file_new(s, n, path);
@@ -447,6 +482,8 @@ static int64_t read_file(sc_file_t *f, uint64_t offset, void *data, size_t len, 
   int rc = enter(f->storage, &op, err);
   if (rc < 0)
     return rc;
+  if (f->outside)
+    return f->outside_storage->ops->read(f->outside, offset, data, len, err);
   const sc_buf_t *all = &f->node->data;
   if (offset >= all->len)
     return 0;
@@ -458,6 +495,8 @@ static int64_t read_file(sc_file_t *f, uint64_t offset, void *data, size_t len, 
 static int64_t size_of(sc_file_t *f, sc_error_t *err) {
   sc_sim_op_t op = {.kind = SC_SIM_READ, .path = f->path};
   int rc = enter(f->storage, &op, err);
+  if (rc == 0 && f->outside)
+    return f->outside_storage->ops->size(f->outside, err);
   return rc < 0 ? rc : (int64_t)f->node->data.len;
 }
 
@@ -475,6 +514,8 @@ static int sync_file(sc_file_t *f, sc_error_t *err) {
 static void close_file(sc_file_t *f) {
   if (!f)
     return;
+  if (f->outside)
+    f->outside_storage->ops->close(f->outside);
   unref(f->node);
   free(f->path);
   free(f);
@@ -584,6 +625,13 @@ void sc_sim_storage_calm(sc_storage_t *s) {
   storage_of(s)->crash_mask = 0;
 }
 
+void sc_sim_storage_show(sc_storage_t *base, const char *path, sc_storage_t *other) {
+  sim_storage_t *s = storage_of(base);
+  shown_t *x = sc_malloc(sizeof *x);
+  *x = (shown_t){s->shown, sc_strdup(path), other};
+  s->shown = x;
+}
+
 uint64_t sc_sim_storage_ops(const sc_storage_t *s) { return ((const sim_storage_t *)s)->ops; }
 
 bool sc_sim_storage_safe(sc_storage_t *s, const char *path) {
@@ -595,6 +643,12 @@ static void destroy(sc_storage_t *base) {
   sim_storage_t *s = storage_of(base);
   while (s->locks)
     unlock(base, s->locks);
+  while (s->shown) {
+    shown_t *x = s->shown;
+    s->shown = x->next;
+    free(x->path);
+    free(x);
+  }
   unref(s->root);
   free(s);
 }

@@ -14,6 +14,9 @@
  * for good though a later sync succeeds, as on Linux. Renames stay in one folder (asserted: nothing
  * here needs more).
  *
+ * Files of another storage can be shown (sc_sim_storage_show): they are read there, as slowly and
+ * with as many failures as all others, and never changed.
+ *
  * Threads: one. Ownership: create/destroy (sc_storage_destroy); outlives worlds. Equal seeds and
  * equal calls give equal answers.
  */
@@ -47,6 +50,9 @@ sc_storage_t *sc_sim_storage_create(uint64_t seed);
 /* From now on operations take up to latency_ns of this world's time; NULL: none, and none fails,
  * counts, or is observed (whoever looks from outside the simulation). */
 void sc_sim_storage_attach(sc_storage_t *s, sc_world_t *world, int64_t latency_ns);
+/* The file at `path` of another storage, borrowed for as long as this one lives, is to be seen here
+ * while this one has none of that path. */
+void sc_sim_storage_show(sc_storage_t *s, const char *path, sc_storage_t *other);
 /* `done` is called after each change that took effect, `failed` when a told failure is given. */
 void sc_sim_storage_observe(sc_storage_t *s, void (*done)(void *arg, const sc_sim_op_t *op),
                             void (*failed)(void *arg, const sc_sim_op_t *op, int code), void *arg);

@@ -4,14 +4,15 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "../base/io_lock.h"
 #include "../base/mem.h"
 #include "../base/random.h"
 #include "../snapshot/storage.h"
 
-#define STACK_BYTES (512u << 10)      /* reserved; only what is touched is ever there */
+#define STACK_BYTES (8u << 20)        /* reserved; only what is touched is ever there */
+#define GUARD_BYTES (64u << 10)       /* of it, below: whoever goes too deep ends there */
 #define WALL_MS_AT_ZERO 1800000000000 /* wall clock when the monotonic one is 0 */
 #define WEIGHTS_LAST 300              /* turns between two drawings of weights, on average */
-#define JUMP_ONE_IN 400               /* turns: time passes though somebody is ready */
 #define TURN_NS 20000                 /* a turn takes up to so much */
 
 typedef struct sim_world sim_world_t;
@@ -22,6 +23,7 @@ typedef struct fiber {
   sc_actor_t *actor; /* NULL: a thread of the pool */
   ucontext_t context;
   void *stack;
+  void *shadow;    /* what a sanitizer knows of it */
   bool finished;   /* it will have none any more */
   bool retiring;   /* actors: stop after this step */
   bool awake;      /* woken since the last step began */
@@ -40,6 +42,9 @@ struct sim_world {
   sc_work_t *works, **works_tail; /* for the pool */
   bool crashed, leaving;
   ucontext_t scheduler;
+  void *shadow;            /* of the scheduler's stack, while a fiber runs */
+  const void *stack_below; /* that stack, as AddressSanitizer has it */
+  size_t stack_size;
 };
 
 static fiber_t *running; /* or NULL: outside of fibers. One thread, so one for the program. */
@@ -66,9 +71,46 @@ static uint64_t random_bits(sc_world_t *base) { return sc_random_next(&world_of(
 
 int64_t sc_sim_now_ns(const sc_world_t *w) { return ((const sim_world_t *)w)->now_ns; }
 
+/* ---- sanitizers, which have to be told of other stacks ---- */
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define TELL_TO_FIBER(w, f) \
+  __sanitizer_start_switch_fiber(&(w)->shadow, (f)->stack, STACK_BYTES)
+#define TELL_IN_FIBER(w, f) \
+  __sanitizer_finish_switch_fiber((f)->shadow, &(w)->stack_below, &(w)->stack_size)
+#define TELL_TO_SCHEDULER(w, f)                                                       \
+  __sanitizer_start_switch_fiber((f)->finished ? NULL : &(f)->shadow, (w)->stack_below, \
+                                 (w)->stack_size)
+#define TELL_IN_SCHEDULER(w) __sanitizer_finish_switch_fiber((w)->shadow, NULL, NULL)
+#define TELL_MADE(f) ((void)0)
+/* What a fiber left that crashed must not be found again where the next stack comes to lie. */
+#define TELL_GONE(f) __asan_unpoison_memory_region((f)->stack, STACK_BYTES)
+#elif defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define TELL_TO_FIBER(w, f) \
+  ((w)->shadow = __tsan_get_current_fiber(), __tsan_switch_to_fiber((f)->shadow, 0))
+#define TELL_IN_FIBER(w, f) ((void)0)
+#define TELL_TO_SCHEDULER(w, f) __tsan_switch_to_fiber((w)->shadow, 0)
+#define TELL_IN_SCHEDULER(w) ((void)0)
+#define TELL_MADE(f) ((f)->shadow = __tsan_create_fiber(0))
+#define TELL_GONE(f) __tsan_destroy_fiber((f)->shadow)
+#else
+#define TELL_TO_FIBER(w, f) ((void)0)
+#define TELL_IN_FIBER(w, f) ((void)0)
+#define TELL_TO_SCHEDULER(w, f) ((void)0)
+#define TELL_IN_SCHEDULER(w) ((void)0)
+#define TELL_MADE(f) ((void)0)
+#define TELL_GONE(f) ((void)0)
+#endif
+
 /* ---- fibers ---- */
 
-static void leave_to_scheduler(fiber_t *f) { swapcontext(&f->context, &f->world->scheduler); }
+static void leave_to_scheduler(fiber_t *f) {
+  TELL_TO_SCHEDULER(f->world, f);
+  swapcontext(&f->context, &f->world->scheduler);
+  TELL_IN_FIBER(f->world, f);
+}
 
 void sc_sim_yield(void) {
   sc_assert(running); /* outside of fibers nobody could ever let it go on */
@@ -132,6 +174,7 @@ static void run_pool(fiber_t *f) {
 
 static void fiber_main(void) {
   fiber_t *f = running;
+  TELL_IN_FIBER(f->world, f);
   if (f->actor)
     run_actor(f);
   else
@@ -147,7 +190,8 @@ static fiber_t *add_fiber(sim_world_t *w, sc_actor_t *actor) {
   f->weight = 1;
   f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  sc_assert(f->stack != MAP_FAILED);
+  sc_assert(f->stack != MAP_FAILED && mprotect(f->stack, GUARD_BYTES, PROT_NONE) == 0);
+  TELL_MADE(f);
   getcontext(&f->context);
   f->context.uc_stack.ss_sp = f->stack;
   f->context.uc_stack.ss_size = STACK_BYTES;
@@ -158,6 +202,7 @@ static fiber_t *add_fiber(sim_world_t *w, sc_actor_t *actor) {
 }
 
 static void free_fiber(fiber_t *f) {
+  TELL_GONE(f);
   munmap(f->stack, STACK_BYTES);
   free(f);
 }
@@ -192,7 +237,8 @@ static uint64_t weight_of_ready(const sim_world_t *w) {
 /* The fiber that goes next; NULL where none ever will. */
 static fiber_t *choose(sim_world_t *w) {
   uint64_t sum = weight_of_ready(w);
-  if (sum == 0 || sc_random_below(&w->schedule, JUMP_ONE_IN) == 0) {
+  uint32_t one_in = w->config.jump_one_in;
+  if (sum == 0 || (one_in && sc_random_below(&w->schedule, one_in) == 0)) {
     int64_t due = next_due(w);
     if (due != INT64_MAX)
       w->now_ns = due;
@@ -213,7 +259,9 @@ static fiber_t *choose(sim_world_t *w) {
 
 static void give_turn(sim_world_t *w, fiber_t *f) {
   running = f;
+  TELL_TO_FIBER(w, f);
   swapcontext(&w->scheduler, &f->context);
+  TELL_IN_SCHEDULER(w);
   running = NULL;
 }
 
@@ -355,6 +403,7 @@ sc_world_t *sc_sim_world_create(const sc_sim_world_config_t *config, struct sc_s
   w->now_ns = config->start_ns;
   w->fibers_tail = &w->fibers;
   w->works_tail = &w->works;
+  sc_io_lock_wait_by(sc_sim_yield);
   sc_random_init(&w->schedule, config->seed);
   sc_random_init(&w->given, ~config->seed);
   for (uint32_t i = 0; i < config->pool_threads; i++)

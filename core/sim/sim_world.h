@@ -7,20 +7,19 @@
  * yields too (sc_sim_io), so that a slow write lets everything else go on. Nothing else yields:
  * between two yields a fiber is alone. Which of the ready fibers goes on is drawn by weights that
  * are themselves redrawn now and then, so that some runs have a slot, or a pool thread, that hardly
- * ever gets its turn.
+ * ever gets its turn. Users' functions run on these stacks, so they are as large as a thread's.
  *
  * Time is a number. It grows a little at every look at the clock and at every turn (how much is
  * drawn from the seed: where it is much, tasks use up their budget after a record or two), it jumps
- * to the next deadline when nobody is ready, and now and then though somebody is.
+ * to the next deadline when nobody is ready, and, if wanted, now and then though somebody is.
  *
  * A crash ends the simulated process where it is: the fiber that runs stops in the middle, no other
  * one runs again, and sc_sim_world_abandon forgets them all. What they had allocated is lost, as
  * it is in a process that dies; a simulation with crashes therefore belongs into a process of its
  * own that ends (spec/sim forks one for each seed).
  *
- * A fiber that holds a mutex across a storage operation would block all others for ever in a plain
- * program, since they are one thread. The simulator's program wraps pthread_mutex_lock at link time
- * and yields by sc_sim_yield while a mutex is held elsewhere.
+ * A fiber that held an ordinary mutex across a storage operation would block all others for ever,
+ * since they are one thread: what is held there is an sc_io_lock_t, which yields (base/io_lock.h).
  *
  * Threads: one; all of it. Equal seeds, and equal programs, give equal runs.
  * Ownership: as any world it is destroyed through ops->destroy by the engine that took it over, or
@@ -42,6 +41,7 @@ typedef struct sc_sim_world_config {
   int64_t start_ns;       /* monotonic time at the beginning */
   uint32_t pool_threads;  /* >= 1 */
   int64_t look_ns;        /* a look at the clock takes up to so much; >= 1 */
+  uint32_t jump_one_in;   /* turns: time passes though somebody is ready; 0: never */
   uint64_t crash_at_turn; /* the process dies before this turn, counted from 1; 0: never */
   void (*log_line)(void *arg, const char *line); /* the jobs' log; may be NULL */
   void *log_arg;

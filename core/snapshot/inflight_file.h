@@ -11,6 +11,8 @@
  * each. The blocks of one side of one channel lie together, oldest first. A handle may begin in the
  * middle of a block (`skip`): then its checkpoint kept again what was left of it.
  *
+ * Tasks write through runtime/inflight_files.h, which shares the files among them.
+ *
  * Promises: a file appears whole, under its last name, or not at all. Every byte that is read was
  * checked: a missing, short, altered or too new file is named.
  *

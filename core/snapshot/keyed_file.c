@@ -9,7 +9,11 @@
 #include "keyed_row.h"
 
 static const char magic[8] = "SCKPKEYS";
-enum { BLOCK_HEAD = 6 /* u16 group, u32 bytes of rows */, FIXED = 16 /* magic, version, length */ };
+enum {
+  BLOCK_HEAD = 6, /* u16 group, u32 bytes of rows */
+  FIXED = 16,     /* magic, version, length */
+  KEY_AT = 7      /* of a row: u16 state, u8 flags, u32 key length stand before its key */
+};
 
 /* ---- writing ---- */
 
@@ -24,7 +28,11 @@ struct sc_keyed_writer {
   sc_buf_t head;          /* everything before the first block */
   sc_buf_t rows;          /* of the group being collected: its size stands in front of it */
   int32_t group;          /* being collected, or -1 */
-  size_t last_row;        /* where in rows the last one begins; order is checked against it */
+  struct {
+    size_t at;            /* where in rows its key begins */
+    uint32_t key, name_space, map_key; /* bytes of each, every one behind its length */
+    uint16_t state;
+  } last;                 /* row of the group: order is checked against it */
 };
 
 static void make_head(sc_keyed_writer_t *w, const char *uid, const sc_keyed_file_state_t *states) {
@@ -110,9 +118,11 @@ static int end_group(sc_keyed_writer_t *w, sc_error_t *err) {
 static bool in_order(const sc_keyed_writer_t *w, const sc_keyed_row_t *row) {
   if (w->rows.len == 0)
     return true;
-  sc_bytes_t rest = sc_bytes(w->rows.data + w->last_row, w->rows.len - w->last_row);
-  sc_keyed_row_t last = {.group = row->group};
-  sc_assert(sc__keyed_row_read(&rest, &last) == 1);
+  const uint8_t *at = w->rows.data + w->last.at;
+  sc_keyed_row_t last = {.state = w->last.state, .key = sc_bytes(at, w->last.key)};
+  at += (size_t)w->last.key + 4;
+  last.name_space = sc_bytes(at, w->last.name_space);
+  last.map_key = sc_bytes(at + w->last.name_space + 4, w->last.map_key);
   return sc__keyed_row_compare(&last, row) < 0;
 }
 
@@ -133,7 +143,11 @@ int sc_keyed_writer_put(sc_keyed_writer_t *w, const sc_keyed_row_t *row, sc_erro
     sc_error_set_file(err, w->path);
     return SC_ELIMIT;
   }
-  w->last_row = w->rows.len;
+  w->last.at = w->rows.len + KEY_AT;
+  w->last.key = (uint32_t)row->key.len;
+  w->last.name_space = (uint32_t)row->name_space.len;
+  w->last.map_key = row->has_map_key ? (uint32_t)row->map_key.len : 0;
+  w->last.state = row->state;
   sc__keyed_row_write(&w->rows, row);
   return 0;
 }

@@ -7,19 +7,38 @@ uint64_t sc__keyed_row_size(const sc_keyed_row_t *row) {
   return FIXED + 12 + (uint64_t)row->key.len + row->name_space.len + map_key + row->value.len;
 }
 
-static void put_bytes(sc_buf_t *out, sc_bytes_t b) {
-  sc_buf_put_u32(out, (uint32_t)b.len);
-  sc_buf_put_bytes(out, b);
+/* Most are short, where a call costs more than the copy. */
+static inline uint8_t *copy(uint8_t *to, const uint8_t *from, size_t n) {
+  if (n >= 8 && n <= 16) { /* two words, which may overlap */
+    uint64_t first, last;
+    memcpy(&first, from, 8);
+    memcpy(&last, from + n - 8, 8);
+    memcpy(to, &first, 8);
+    memcpy(to + n - 8, &last, 8);
+  } else if (n < 8) {
+    for (size_t i = 0; i < n; i++)
+      to[i] = from[i];
+  } else {
+    memcpy(to, from, n);
+  }
+  return to + n;
+}
+
+static inline uint8_t *put_bytes(uint8_t *to, sc_bytes_t b) {
+  sc_store_u32(to, (uint32_t)b.len);
+  return copy(to + 4, b.data, b.len);
 }
 
 void sc__keyed_row_write(sc_buf_t *out, const sc_keyed_row_t *row) {
-  sc_buf_put_u16(out, row->state);
-  sc_buf_put_u8(out, row->has_map_key ? HAS_MAP_KEY : 0);
-  put_bytes(out, row->key);
-  put_bytes(out, row->name_space);
+  uint8_t *begin = sc_buf_reserve(out, sc__keyed_row_size(row));
+  sc_store_u16(begin, row->state);
+  begin[2] = row->has_map_key ? HAS_MAP_KEY : 0;
+  uint8_t *to = put_bytes(begin + FIXED, row->key);
+  to = put_bytes(to, row->name_space);
   if (row->has_map_key)
-    put_bytes(out, row->map_key);
-  put_bytes(out, row->value);
+    to = put_bytes(to, row->map_key);
+  to = put_bytes(to, row->value);
+  out->len += (size_t)(to - begin);
 }
 
 static bool take_bytes(sc_bytes_t *in, sc_bytes_t *out) {

@@ -6,7 +6,7 @@
 #include "../base/mem.h"
 
 #define BUCKETS_MIN 8
-#define BUCKETS_MOVED 4 /* old buckets that an insertion moves */
+#define BUCKETS_MOVED 8 /* old buckets that an insertion or a removal moves */
 #define ROOM_MAX 0x7fff /* unused bytes that a cell can say of itself */
 #define ROOM_LEAST 64   /* a value that leaves more unused, and more than it needs, moves */
 
@@ -43,61 +43,95 @@ sc_bytes_t sc_cell_value(const sc_cell_t *e) {
   return sc_bytes(e->data + value_at(e), e->value_len);
 }
 
-static bool is(const sc_cell_t *e, const sc_address_t *at, uint32_t hash) {
+static inline bool is(const sc_cell_t *e, const sc_address_t *at, uint32_t hash) {
   return e->hash == hash && e->state == at->state && sc_bytes_equal(sc_cell_key(e), at->key) &&
          sc_bytes_equal(sc_cell_space(e), at->name_space);
 }
 
 /* --- the table --- */
 
-static sc_cell_t *cell_of(sc_slot_t *slot) { return (sc_cell_t *)slot; }
+/* What a bucket holds: nothing (0), GONE, or a slot's address with 16 bits of its hash above, by
+ * which nearly every look at a cell that is another's is saved. Addresses of a process have at most
+ * 48 bits where the engine runs; bucket_of asserts it. */
+#define GONE 1
+#define ADDRESS_BITS 48
 
-/* The link in which the cell hangs, or NULL. */
-static sc_slot_t **find_link(const sc_cells_t *c, const sc_address_t *at, uint32_t hash) {
-  if (!c->buckets)
-    return NULL;
-  for (sc_slot_t **l = &c->buckets[hash & c->mask]; *l; l = &(*l)->next)
-    if (is(cell_of(*l), at, hash))
-      return l;
-  if (c->old)
-    for (sc_slot_t **l = &c->old[hash & c->old_mask]; *l; l = &(*l)->next)
-      if (is(cell_of(*l), at, hash))
-        return l;
+static inline uint64_t tag_of(uint32_t hash) { return (uint64_t)(hash >> 16) << ADDRESS_BITS; }
+
+static inline sc_cell_t *cell_in(uint64_t bucket) {
+  return (sc_cell_t *)(uintptr_t)(bucket & (((uint64_t)1 << ADDRESS_BITS) - 1));
+}
+
+static inline uint64_t bucket_of(const sc_cell_t *e, uint32_t hash) {
+  sc_assert((uint64_t)(uintptr_t)e >> ADDRESS_BITS == 0);
+  return tag_of(hash) | (uintptr_t)e;
+}
+
+static inline bool taken(uint64_t bucket) { return bucket > GONE; }
+
+/* The bucket of an address, or NULL; buckets follow each other from its hash on, up to an empty
+ * one, of which there always are some. */
+static inline uint64_t *find_in(uint64_t *buckets, size_t mask, const sc_address_t *at,
+                                uint32_t hash) {
+  for (size_t i = hash & mask; buckets[i]; i = (i + 1) & mask)
+    if (((buckets[i] ^ tag_of(hash)) >> ADDRESS_BITS) == 0 && taken(buckets[i]) &&
+        is(cell_in(buckets[i]), at, hash))
+      return &buckets[i];
   return NULL;
 }
 
+static inline uint64_t *find(const sc_cells_t *c, const sc_address_t *at, uint32_t hash) {
+  if (!c->buckets)
+    return NULL;
+  uint64_t *found = find_in(c->buckets, c->mask, at, hash);
+  return found || !c->old ? found : find_in(c->old, c->old_mask, at, hash);
+}
+
 const sc_cell_t *sc_cells_find(const sc_cells_t *c, const sc_address_t *at, uint32_t hash) {
-  sc_slot_t **l = find_link(c, at, hash);
-  return l ? cell_of(*l) : NULL;
+  const uint64_t *found = find(c, at, hash);
+  return found ? cell_in(*found) : NULL;
 }
 
 /* A small cell lies in one line of the cache or in two. */
-static void fetch_cell(const sc_slot_t *slot) {
-  __builtin_prefetch(slot);
-  __builtin_prefetch((const uint8_t *)slot + offsetof(sc_cell_t, data) + 8);
+static void fetch_cell(const sc_cell_t *e) {
+  __builtin_prefetch(e);
+  __builtin_prefetch((const uint8_t *)e + offsetof(sc_cell_t, data) + 16);
 }
 
 void sc_cells_fetch(const sc_cells_t *c, uint32_t hash, sc_fetch_t what) {
   if (!c->buckets)
     return;
-  sc_slot_t *const *bucket = &c->buckets[hash & c->mask];
+  size_t i = hash & c->mask;
   if (what == SC_FETCH_BUCKET)
-    __builtin_prefetch(bucket);
-  else if (*bucket && what == SC_FETCH_FIRST)
-    fetch_cell(*bucket);
-  else if (*bucket && cell_of(*bucket)->hash != hash && (*bucket)->next)
-    fetch_cell((*bucket)->next);
+    __builtin_prefetch(&c->buckets[i]);
+  if (what != SC_FETCH_FIRST)
+    return;
+  while (c->buckets[i] && (c->buckets[i] ^ tag_of(hash)) >> ADDRESS_BITS)
+    i = (i + 1) & c->mask;
+  if (taken(c->buckets[i]))
+    fetch_cell(cell_in(c->buckets[i]));
 }
 
-/* Move up to `n` old buckets to where they belong now. */
+/* In a bucket that is empty: one that is GONE would not be counted once more. */
+static void enter(sc_cells_t *c, sc_cell_t *e) {
+  size_t i = e->hash & c->mask;
+  while (c->buckets[i])
+    i = (i + 1) & c->mask;
+  c->buckets[i] = bucket_of(e, e->hash);
+  c->used++;
+}
+
+/* Move up to `n` old buckets to where they belong now. Where that is says the cell, which is
+ * somewhere in memory: those of the next move are fetched. */
 static void move_buckets(sc_cells_t *c, size_t n) {
   for (; c->old && n > 0; n--) {
-    for (sc_slot_t *e = c->old[c->moved], *next; e; e = next) {
-      next = e->next;
-      e->next = c->buckets[cell_of(e)->hash & c->mask];
-      c->buckets[cell_of(e)->hash & c->mask] = e;
+    uint64_t *bucket = &c->old[c->moved];
+    if (c->moved + BUCKETS_MOVED <= c->old_mask)
+      __builtin_prefetch(cell_in(bucket[BUCKETS_MOVED]));
+    if (taken(*bucket)) {
+      enter(c, cell_in(*bucket));
+      *bucket = GONE; /* others may lie behind it */
     }
-    c->old[c->moved] = NULL;
     if (c->moved++ == c->old_mask) {
       free(c->old);
       c->old = NULL;
@@ -105,14 +139,21 @@ static void move_buckets(sc_cells_t *c, size_t n) {
   }
 }
 
-static void grow(sc_cells_t *c) {
-  move_buckets(c, SIZE_MAX);
-  c->old = c->buckets;
-  c->old_mask = c->mask;
-  c->moved = 0;
-  size_t n = c->buckets ? (c->mask + 1) * 2 : BUCKETS_MIN;
-  c->buckets = sc_calloc(n, sizeof *c->buckets);
-  c->mask = n - 1;
+/* Buckets for one cell more: twice as many, or as many where a good part is only GONE. The move of
+ * the old ones has ended long before the new ones are used up. */
+static void make_room(sc_cells_t *c) {
+  size_t n = c->buckets ? c->mask + 1 : 0;
+  if (4 * (c->used + 1) > 3 * n) {
+    move_buckets(c, SIZE_MAX);
+    c->old = c->buckets;
+    c->old_mask = c->mask;
+    c->moved = 0;
+    n = n == 0 ? BUCKETS_MIN : 8 * c->count > 3 * n ? 2 * n : n;
+    c->buckets = sc_calloc(n, sizeof *c->buckets);
+    c->mask = n - 1;
+    c->used = 0;
+  }
+  move_buckets(c, BUCKETS_MOVED);
 }
 
 /* --- changes --- */
@@ -132,7 +173,7 @@ static sc_cell_t *new_cell(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
   if (at->name_space.len)
     head += 4 + at->name_space.len;
   size_t size;
-  sc_cell_t *e = cell_of(sc_slab_take(&c->slab, head + value.len, &size));
+  sc_cell_t *e = (sc_cell_t *)sc_slab_take(&c->slab, head + value.len, &size);
   e->hash = hash;
   e->state = (uint16_t)at->state;
   e->key_len = (uint32_t)at->key.len;
@@ -151,7 +192,8 @@ static sc_cell_t *new_cell(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
 }
 
 /* Nobody finds it in the table any more. */
-static void leave(sc_slot_t *old, const sc_cells_guard_t *guard) {
+static void leave(sc_cell_t *cell, const sc_cells_guard_t *guard) {
+  sc_slot_t *old = &cell->slot;
   if (sc_slab_born(old) > guard->keep) {
     sc_slab_give(old, guard->walked);
     return;
@@ -170,38 +212,34 @@ static bool fits(const sc_cell_t *e, size_t len, size_t *room) {
 
 void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
                   const sc_cells_guard_t *guard) {
-  sc_slot_t **l = find_link(c, at, hash);
+  uint64_t *found = find(c, at, hash);
+  sc_cell_t *old = found ? cell_in(*found) : NULL;
   size_t room;
-  if (l && sc_slab_born(*l) > guard->keep && fits(cell_of(*l), value.len, &room)) {
-    set_value(cell_of(*l), value, room);
+  if (old && sc_slab_born(&old->slot) > guard->keep && fits(old, value.len, &room)) {
+    set_value(old, value, room);
     return;
   }
-  sc_slot_t *e = &new_cell(c, at, hash, value)->slot; /* first: the value may be the old cell's */
-  if (l) {
-    sc_slot_t *old = *l;
-    e->next = old->next;
-    *l = e;
+  sc_cell_t *e = new_cell(c, at, hash, value); /* first: the value may be the old cell's */
+  if (old) {
+    *found = bucket_of(e, hash);
     leave(old, guard);
   } else {
-    if (!c->buckets || c->count > c->mask)
-      grow(c);
-    move_buckets(c, BUCKETS_MOVED);
-    e->next = c->buckets[hash & c->mask];
-    c->buckets[hash & c->mask] = e;
+    make_room(c);
+    enter(c, e);
     c->count++;
   }
-  sc_slab_publish(e, guard->epoch);
+  sc_slab_publish(&e->slot, guard->epoch);
 }
 
 void sc_cells_remove(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
                      const sc_cells_guard_t *guard) {
-  sc_slot_t **l = find_link(c, at, hash);
-  if (!l)
+  uint64_t *found = find(c, at, hash);
+  if (!found)
     return;
-  sc_slot_t *old = *l;
-  *l = old->next;
+  leave(cell_in(*found), guard);
+  *found = GONE;
   c->count--;
-  leave(old, guard);
+  move_buckets(c, BUCKETS_MOVED); /* no growth is left undone by whoever only removes */
 }
 
 /* --- kept cells --- */

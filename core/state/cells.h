@@ -12,8 +12,9 @@
  *
  *   write -> [born > keep: in place] or [born <= keep: new cell, old one -> kept -give-> slab]
  *
- * The table grows step by step: an insertion moves a few buckets, so that no single write pays for
- * the whole.
+ * Buckets are probed one after another, and say enough of a cell's hash that a look-up reads one
+ * line of them and the one cell that it wants. The table grows step by step: insertions and
+ * removals move a few buckets, so that no single write pays for the whole.
  *
  * Ownership: everything given is copied in; what is handed out lives until the next change of that
  * address. Threads: one owner; another thread may walk the slab up to an epoch whose cells the
@@ -27,7 +28,7 @@
 #include "table.h"
 
 typedef struct sc_cell {
-  sc_slot_t slot;     /* first; next: of the same bucket, or of a list of kept ones */
+  sc_slot_t slot;     /* first; next: of a list of kept ones */
   uint32_t hash;      /* of the address */
   uint32_t key_len;   /* bytes of the key */
   uint32_t value_len; /* bytes of the value */
@@ -52,11 +53,12 @@ typedef struct sc_cells_guard {
 } sc_cells_guard_t;
 
 typedef struct sc_cells {
-  sc_slot_t **buckets; /* mask + 1 of them, or NULL while the table is new */
-  sc_slot_t **old;     /* buckets before the last growth that have still to move, or NULL */
+  uint64_t *buckets;   /* mask + 1 of them, a quarter empty, or NULL while the table is new */
+  uint64_t *old;       /* buckets before the last growth that have still to move, or NULL */
   size_t mask;         /* of buckets */
   size_t old_mask;     /* of old */
-  size_t moved;        /* old buckets below this one are empty */
+  size_t moved;        /* old buckets below this one hold nothing */
+  size_t used;         /* buckets that are not empty: with a cell, or one that is gone */
   size_t count;        /* cells in the table; the slab's slots beyond them are kept ones */
   sc_slab_t slab;      /* where the cells are */
 } sc_cells_t;

@@ -185,10 +185,10 @@ bool sc_groups_swept(const sc_groups_t *g) { return g->n_graves == 0; }
 
 /* --- writing --- */
 
-int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, uint64_t epoch,
+int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, uint32_t n_ranks, uint64_t epoch,
                     atomic_uint_least32_t *written, sc_keyed_writer_t *w, sc_error_t *err) {
   sc_rows_t rows;
-  sc_rows_init(&rows, ranks);
+  sc_rows_init(&rows, ranks, n_ranks);
   int rc = 0;
   for (size_t i = 0; rc >= 0 && i < n_groups(g); i++) {
     /* Acquire: pairs with the release of cells_for_write, of a group that is new since the cut. */

@@ -46,10 +46,10 @@ sc_delta_sink_t sc_groups_sink(sc_groups_t *g);
 int sc_groups_sweep(sc_groups_t *g, int budget);
 bool sc_groups_swept(const sc_groups_t *g); /* nothing is left to sweep */
 
-/* Write every row, group by group, of values those born up to `epoch`. ranks[state] is the state's
- * index in the file. *written counts the groups of the range that are done with, from the first
- * on: what it released is not read again. Pool. */
-int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, uint64_t epoch,
+/* Write every row, group by group, of values those born up to `epoch`. ranks[state] is the index in
+ * the file, below n_ranks. *written counts the groups of the range that are done with, from the
+ * first on: what it released is not read again. Pool. */
+int sc_groups_write(const sc_groups_t *g, const uint16_t *ranks, uint32_t n_ranks, uint64_t epoch,
                     atomic_uint_least32_t *written, sc_keyed_writer_t *w, sc_error_t *err);
 
 /* What is held, kept cells included. */

@@ -86,7 +86,8 @@ int sc__heap_snapshot_write(sc_keyed_snapshot_t *snap, sc_storage_t *s, const ch
   free(path);
   if (rc < 0)
     return rc;
-  rc = sc_groups_write(h->groups, snap->ranks, snap->epoch, &snap->written, w, err);
+  rc = sc_groups_write(h->groups, snap->ranks, snap->n_states, snap->epoch, &snap->written, w,
+                       err);
   if (rc < 0) {
     sc_keyed_writer_abandon(w);
     return rc;

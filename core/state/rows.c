@@ -5,10 +5,13 @@
 #include "../base/error.h"
 #include "../base/mem.h"
 
-#define FEW 24           /* rows that are sorted by insertion */
-#define WRITTEN_AHEAD 8  /* rows that are fetched from memory before their turn to be written */
+#define FEW 24          /* rows that are sorted by insertion */
+#define DEAL_BITS 11    /* of a prefix, by which rows are dealt at once */
+#define WRITTEN_AHEAD 8 /* rows that are fetched from memory before their turn to be written */
 
-void sc_rows_init(sc_rows_t *r, const uint16_t *ranks) { *r = (sc_rows_t){.ranks = ranks}; }
+void sc_rows_init(sc_rows_t *r, const uint16_t *ranks, uint32_t n_ranks) {
+  *r = (sc_rows_t){.ranks = ranks, .n_ranks = n_ranks};
+}
 
 void sc_rows_fini(sc_rows_t *r) { free(r->rows); }
 
@@ -72,10 +75,9 @@ static void set_prefixes(sc_rows_t *r) {
     r->rows[i].prefix = prefix_of(key_of(&r->rows[i]), shared);
 }
 
+/* Of rows of one rank. */
 static int compare(const void *a, const void *b) {
   const sc_row_t *x = a, *y = b;
-  if (x->rank != y->rank)
-    return x->rank < y->rank ? -1 : 1;
   if (x->prefix != y->prefix)
     return x->prefix < y->prefix ? -1 : 1;
   int order = sc_bytes_compare(key_of(x), key_of(y));
@@ -92,43 +94,67 @@ static void sort_few(sc_row_t *rows, size_t n) {
   }
 }
 
-/* By 8 bits of (rank, prefix): byte 9 is the most significant one. */
-static unsigned digit(const sc_row_t *row, int byte) {
-  return byte < 8 ? (unsigned)(row->prefix >> 8 * byte) & 0xff
-                  : (unsigned)(row->rank >> 8 * (byte - 8)) & 0xff;
-}
-
-/* Deal into 256 heaps by the most significant byte that differs, then sort each: 10 levels at most,
- * whatever there is. Rows that agree in all of them are compared whole. */
-static void sort(sc_row_t *rows, sc_row_t *spare, size_t n, int byte) {
-  uint32_t ends[256];
-  for (;; byte--) {
-    if (n <= FEW) {
-      sort_few(rows, n);
-      return;
-    }
-    if (byte < 0) {
-      qsort(rows, n, sizeof *rows, compare);
-      return;
-    }
-    memset(ends, 0, sizeof ends);
-    for (size_t i = 0; i < n; i++)
-      ends[digit(&rows[i], byte)]++;
-    if (ends[digit(&rows[0], byte)] < n)
-      break;
-  }
+/* From how many there are of each to where they begin. */
+static void begin_each(uint32_t *counts, size_t n) {
   uint32_t at = 0;
-  for (int d = 0; d < 256; d++) { /* from how many there are to where they begin */
-    uint32_t many = ends[d];
-    ends[d] = at;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t many = counts[i];
+    counts[i] = at;
     at += many;
   }
+}
+
+/* How many leading bits all rows agree in; 64: in all. */
+static int agreed_bits(const sc_row_t *rows, size_t n) {
+  uint64_t differ = 0;
+  for (size_t i = 1; i < n; i++)
+    differ |= rows[i].prefix ^ rows[0].prefix;
+  return differ ? __builtin_clzll(differ) : 64;
+}
+
+/* Sort rows of one rank: deal them by the first bits in which they differ, about as many heaps as
+ * rows, then sort each heap. Rows that agree in all bits are compared whole. */
+static void sort(sc_row_t *rows, sc_row_t *spare, size_t n) {
+  if (n <= FEW) {
+    sort_few(rows, n);
+    return;
+  }
+  int agreed = agreed_bits(rows, n);
+  if (agreed == 64) {
+    qsort(rows, n, sizeof *rows, compare);
+    return;
+  }
+  uint32_t ends[1 << DEAL_BITS];
+  int bits = 63 - __builtin_clzll(n);
+  bits = bits > DEAL_BITS ? DEAL_BITS : bits;
+  memset(ends, 0, sizeof *ends << bits);
+  for (size_t i = 0; i < n; i++)
+    ends[rows[i].prefix << agreed >> (64 - bits)]++;
+  begin_each(ends, (size_t)1 << bits);
   memcpy(spare, rows, n * sizeof *rows);
   for (size_t i = 0; i < n; i++)
-    rows[ends[digit(&spare[i], byte)]++] = spare[i];
-  for (uint32_t d = 0, begin = 0; d < 256; begin = ends[d++])
-    if (ends[d] - begin > 1)
-      sort(rows + begin, spare + begin, ends[d] - begin, byte - 1);
+    rows[ends[spare[i].prefix << agreed >> (64 - bits)]++] = spare[i];
+  for (uint32_t heap = 0, begin = 0; heap < (uint32_t)1 << bits; begin = ends[heap++])
+    if (ends[heap] - begin > 1)
+      sort(rows + begin, spare + begin, ends[heap] - begin);
+}
+
+static void sort_all(sc_rows_t *r) {
+  sc_row_t *spare = r->rows + r->cap;
+  if (r->n_ranks == 1) {
+    sort(r->rows, spare, r->n);
+    return;
+  }
+  uint32_t *ends = sc_calloc(r->n_ranks, sizeof *ends);
+  for (size_t i = 0; i < r->n; i++)
+    ends[r->rows[i].rank]++;
+  begin_each(ends, r->n_ranks);
+  memcpy(spare, r->rows, r->n * sizeof *spare);
+  for (size_t i = 0; i < r->n; i++)
+    r->rows[ends[spare[i].rank]++] = spare[i];
+  for (uint32_t rank = 0, begin = 0; rank < r->n_ranks; begin = ends[rank++])
+    sort(r->rows + begin, spare + begin, ends[rank] - begin);
+  free(ends);
 }
 
 /* --- writing --- */
@@ -153,7 +179,7 @@ int sc_rows_write(sc_rows_t *r, uint16_t group, sc_keyed_writer_t *w, sc_error_t
     return 0;
   sc_assert(n < UINT32_MAX);
   set_prefixes(r);
-  sort(r->rows, r->rows + r->cap, n, 9);
+  sort_all(r);
   for (size_t i = 0; rc >= 0 && i < n; i++) {
     if (i + WRITTEN_AHEAD < n)
       sc_table_fetch_entry(r->rows[i + WRITTEN_AHEAD].entry);

@@ -21,13 +21,14 @@ typedef struct sc_row {
 
 typedef struct sc_rows {
   const uint16_t *ranks; /* of states in the file; borrowed */
+  uint32_t n_ranks;      /* how many there are */
   sc_row_t *rows;        /* n of them, and as many to sort with behind cap */
   size_t n;              /* of the group that is collected */
   size_t cap;            /* room for them */
 } sc_rows_t;
 
-/* ranks[state] is the state's index in the file. */
-void sc_rows_init(sc_rows_t *r, const uint16_t *ranks);
+/* ranks[state] is the index in the file, below n_ranks, of each state that rows come from. */
+void sc_rows_init(sc_rows_t *r, const uint16_t *ranks, uint32_t n_ranks);
 void sc_rows_fini(sc_rows_t *r);
 /* Collect the cells of a group that were born up to `epoch`. */
 void sc_rows_add_values(sc_rows_t *r, const sc_slab_t *slab, uint64_t epoch);

@@ -1,7 +1,5 @@
 #include "job_handle.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <lauxlib.h>
 
 #include "codec.h"
+#include "signals.h"
 
 int lsc_push_failure(lua_State *L, int rc, sc_error_t *err) {
   char *text = sc_error_format(err);
@@ -98,7 +97,7 @@ static void set_regions(lua_State *L, const sc_job_status_t *s) {
 static int job_status(lua_State *L) {
   sc_job_status_t s;
   sc_job_t *job = check(L);
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 11);
   sc_job_status(job, &s);
   set_str(L, "state", sc_job_state_name(s.state));
   set_int(L, "attempt", s.attempt);
@@ -114,6 +113,10 @@ static int job_status(lua_State *L) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "was_complete");
   }
+  if (s.stopped) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "stopped");
+  }
   set_regions(L, &s);
   sc_job_status_fini(&s);
   return 1;
@@ -125,13 +128,6 @@ static int64_t mono_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A handler of signals, such as that of the standard interpreter, cannot raise by itself: it sets a
- * hook in the main thread of the state, which fires with the next instruction there, so run one;
- * also where a coroutine waits. What it raises lies on top of the main thread: false. */
-static bool let_signals_raise(lua_State *main) {
-  return luaL_loadstring(main, "return") != LUA_OK || lua_pcall(main, 0, 0, 0) == LUA_OK;
-}
-
 static bool ended(sc_job_t *job) {
   sc_job_status_t s;
   sc_job_status(job, &s);
@@ -140,31 +136,17 @@ static bool ended(sc_job_t *job) {
   return yes;
 }
 
-/* Wait for news until `until_ms` (< 0: for ever); false when time is over. Signals are blocked from
- * the look for one that has come until the wait, in which alone they end it: one that comes between
- * the two would not be seen before the next news. */
+/* Wait for news until `until_ms` (< 0: for ever); false when time is over. */
 static bool news(lua_State *L, sc_job_t *job, int64_t until_ms) {
   int64_t left = until_ms < 0 ? -1 : until_ms - mono_ms();
   if (until_ms >= 0 && left <= 0)
     return false;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  lua_State *main = lua_tothread(L, -1);
-  luaL_checkstack(main, 4, NULL);
-  luaL_checkstack(L, 4, NULL);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool calm = let_signals_raise(main);
+  sigset_t before;
+  bool calm = lsc_signals_block(L, &before);
   if (calm)
     sc_job_wait_news(job, left, &before);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  calm = calm && let_signals_raise(main);
-  if (!calm) {
-    if (main != L)
-      lua_xmove(main, L, 1);
+  if (!lsc_signals_unblock(L, &before, calm))
     lua_error(L);
-  }
-  lua_pop(L, 1);
   return true;
 }
 
@@ -205,6 +187,43 @@ static int job_checkpoint(lua_State *L) {
     return lsc_push_failure(L, rc, &err);
   lua_pushinteger(L, (lua_Integer)id);
   return 1;
+}
+
+/* It has ended after its checkpoint was complete: push the path, or what became of its commits. */
+static int stopped(lua_State *L, sc_job_t *job) {
+  sc_job_status_t s;
+  sc_error_t err = SC_ERROR_INIT;
+  sc_job_status(job, &s);
+  const char *path = s.last_checkpoint_path ? s.last_checkpoint_path : "";
+  int rc = 0;
+  if (s.state == SC_JOB_FAILED)
+    rc = sc_fail(&err, SC_EFAILED, "%s is complete, but the job failed before all sinks had "
+                 "committed what it holds (a start from it does that): %s", path,
+                 s.error ? s.error : "the cause is not known");
+  else if (s.state != SC_JOB_FINISHED)
+    rc = sc_fail(&err, SC_ECANCELED, "%s is complete, but the job was canceled before all sinks "
+                 "had committed what it holds (a start from it does that)", path);
+  lua_pushstring(L, path);
+  sc_job_status_fini(&s);
+  return rc < 0 ? lsc_push_failure(L, rc, &err) : 1;
+}
+
+/* job:stop(drain) */
+static int job_stop(lua_State *L) {
+  sc_job_t *job = check(L);
+  sc_error_t err = SC_ERROR_INIT;
+  bool drain = lua_toboolean(L, 2);
+  if (!lsc_engine_runs())
+    return lsc_push_failure(L, sc_fail(&err, SC_ECLOSED, "the process is leaving"), &err);
+  uint64_t ticket = sc_job_stop(job, drain), id = 0;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job, -1);
+  if (rc < 0)
+    return lsc_push_failure(L, rc, &err);
+  while (!ended(job))
+    news(L, job, -1);
+  return stopped(L, job);
 }
 
 /* Push what `fill` wrote as a Lua value. A buffer is freed before anything may raise. */
@@ -248,7 +267,8 @@ static int job_fd(lua_State *L) {
 void lsc_job_open(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"id", job_id}, {"status", job_status}, {"wait", job_wait}, {"cancel", job_cancel},
-      {"checkpoint", job_checkpoint}, {"statistics", job_statistics}, {"metrics", job_metrics},
+      {"checkpoint", job_checkpoint}, {"stop", job_stop}, {"statistics", job_statistics},
+      {"metrics", job_metrics},
       {"rows", job_rows}, {"poll_events", job_events}, {"fd", job_fd}, {"__gc", job_gc},
       {NULL, NULL}};
   luaL_newmetatable(L, LSC_JOB);

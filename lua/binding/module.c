@@ -2,6 +2,7 @@
  * module: `require "streamckpt.core"`, the C half of the library; users see the Lua half.
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
+ * simulate(spec) -> result | nil, "ECODE: message", "ECODE": simulate.h.
  * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one),
  * returns it.
  *
@@ -25,6 +26,7 @@
 #include "job_handle.h"
 #include "leave.h"
 #include "plan.h"
+#include "simulate.h"
 
 #define LSC_SENTINEL "streamckpt.core.sentinel"
 
@@ -110,6 +112,10 @@ static int core_start(lua_State *L) {
   return 1;
 }
 
+static int core_simulate(lua_State *L) {
+  return lsc_simulate(L, luaopen_streamckpt_core);
+}
+
 static int core_array(lua_State *L) {
   lua_settop(L, 1);
   if (lua_isnil(L, 1)) {
@@ -123,7 +129,8 @@ static int core_array(lua_State *L) {
 }
 
 int luaopen_streamckpt_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"start", core_start}, {"array", core_array}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"start", core_start}, {"simulate", core_simulate}, {"array", core_array}, {NULL, NULL}};
   lsc_codec_open(L);
   lsc_job_open(L);
   lsc_plan_open(L);

@@ -273,6 +273,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   o->checkpoint = (sc_coordinator_config_t){
       .interval_ms = field_int(L, "interval", 0), .timeout_ms = field_int(L, "timeout", 600000),
       .min_pause_ms = field_int(L, "min_pause", 0),
+      .failure_pause_ms = field_int(L, "failure_pause", 0),
       .max_concurrent = (uint32_t)field_int(L, "max_concurrent", 1),
       .tolerable_failures = field_int(L, "tolerable_failures", -1),
       .retain = (uint32_t)field_int(L, "retain", 1),

@@ -56,9 +56,10 @@ end
 --   checkpoint { interval (0: none), dir, mode ("exactly_once"; "at_least_once": no channel waits for
 --     another, what a failure repeats may count twice), unaligned (false: barriers wait their turn;
 --     true: they may overtake data, which becomes part of the checkpoint), aligned_timeout (0: at once;
---     they overtake only after so long), timeout ("10min"), min_pause (0), max_concurrent (1),
---     tolerable_failures ("unlimited"), retain (1), externalized ("retain_on_cancellation"),
---     after_tasks_finish (true; false: none while only some tasks have ended, then only the final one),
+--     they overtake only after so long), timeout ("10min"), min_pause (0: from a completed one to the
+--     next), failure_pause (0: from a failed one), max_concurrent (1), tolerable_failures
+--     ("unlimited"), retain (1), externalized ("retain_on_cancellation"), after_tasks_finish (true;
+--     false: none while only some tasks have ended, then only the final one),
 --     max_subtasks_per_channel_state_file (5),
 --     sync (true; false: a checkpoint outlives the process, but perhaps not a loss of power) },
 --   state { backend ("heap"), sync (false: snapshots are written while records flow) },
@@ -203,6 +204,7 @@ local function job_plan(self, start, built)
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
     slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
+    failure_pause = checkpoint.failure_pause,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
     unaligned = checkpoint.unaligned, aligned_timeout = checkpoint.aligned_timeout,
@@ -216,19 +218,37 @@ local function job_plan(self, start, built)
   }
 end
 
-local function start_job(self, options, call)
-  check_self(self, call)
-  local start = config.start(options, call, self.options.checkpoint.dir ~= nil)
+--- What the engine starts: the graph and the options of an environment, and its functions as bytes.
+-- @param self the environment, or a table with options, nodes, id and name like one
+-- @param start the checked options of start
+-- @return a plan as core.start takes it. Raises at the user's line for a graph that cannot run, and for
+--   functions that cannot be carried into the slots.
+-- Example: local job = core.start(env.describe(self, config.start(options, "env:start", true)))
+function env.describe(self, start)
   local built = plan.build(self.nodes, self.options)
   local blob, refusal = closure.dump({
     operators = built.functions, package = { path = package.path, cpath = package.cpath },
   }, built.labels)
   if not blob then misuse.raise("%s", refusal) end
+  return { job = job_plan(self, start, built), operators = built.operators, edges = built.edges,
+           blob = blob }
+end
+
+--- Whether a value is an environment.
+-- @param value anything
+-- @return true or false
+-- Example: env.is(sc.env()) --> true
+function env.is(value)
+  return getmetatable(value) == Env
+end
+
+local function start_job(self, options, call)
+  check_self(self, call)
+  local start = config.start(options, call, self.options.checkpoint.dir ~= nil)
+  local described = env.describe(self, start)
   -- Asked for only now, so that this file can be read where there is no engine.
   local core = require "streamckpt.core"
-  local handle, message, code = core.start {
-    job = job_plan(self, start, built), operators = built.operators, edges = built.edges, blob = blob,
-  }
+  local handle, message, code = core.start(described)
   if not handle then return nil, message, code end
   return job.wrap(handle, self.name)
 end

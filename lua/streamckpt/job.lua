@@ -15,7 +15,7 @@ local job = {}
 local Job = { __name = "streamckpt.job", __stays = "a job, which stays in the script" }
 local methods = {}
 
-local UNBUILT = { stop = true, savepoint = true, rescale = true, replace = true, state = true,
+local UNBUILT = { savepoint = true, rescale = true, replace = true, state = true,
                   peek = true }
 
 -- What on() knows; the engine's events have these in their field `type`.
@@ -115,8 +115,9 @@ end
 -- @return {state = "starting" "running" "restarting" "canceling" "finished" "failed" "canceled",
 --   attempt, restarts, error and error_code (what ended it, or the last attempt), last_checkpoint (its
 --   id), last_checkpoint_path, restored_from (a path), was_complete = true where it began from the last
---   checkpoint of a finished run, regions where the graph has several parts that are not connected, which
---   restart alone: a list of {operators (their uids), state, attempt, restarts}}; it prints as a sentence
+--   checkpoint of a finished run, stopped = true where job:stop ended it before its input was at an
+--   end, regions where the graph has several parts that are not connected, which restart alone: a list
+--   of {operators (their uids), state, attempt, restarts}}; it prints as a sentence
 -- Example: print(job:status()) --> running, checkpoint 7
 function methods:status()
   return show.status(enter(self, "status"):status())
@@ -182,7 +183,8 @@ function methods:cancel()
 end
 
 --- Take a checkpoint now, or as soon as the job runs, and wait for it.
--- @return its id; or nil, message, code: the job has no folder for it or ended first, or it failed
+-- @return its id; or nil, message, code: the job has no folder for it, ended first, or waits to restart
+--   (EDECLINED), or the checkpoint failed
 -- Example: local id = assert(job:checkpoint())
 function methods:checkpoint()
   local handle = enter(self, "checkpoint")
@@ -190,6 +192,24 @@ function methods:checkpoint()
   deliver(self)
   if not id then return nil, message, code end
   return id
+end
+
+local STOP = { drain = { check = config.boolean, default = false } }
+
+--- Stop the job with a last checkpoint, which is kept whatever the options say, and wait until it has
+-- ended: its sinks have committed all that the checkpoint holds.
+-- @param options {drain = false: the input stops where it is, no timer fires, and a start with
+--   from = "latest" goes on there; drain = true: the input ends here, the greatest watermark is handed
+--   on, and the job is complete}
+-- @return the path of the checkpoint; or nil, message, code: the checkpoint failed and the job goes on
+--   (the code says why), or the job failed (EFAILED) or was canceled (ECANCELED) while it committed
+-- Example: local path = assert(job:stop())
+function methods:stop(options)
+  local checked = config.check(STOP, options, "stop")
+  local path, message, code = enter(self, "stop"):stop(checked.drain)
+  deliver(self)
+  if not path then return nil, message, code end
+  return path
 end
 
 --- What became of the checkpoints: counts, the latest ones, a history with every task.

@@ -101,10 +101,10 @@ local function running_of(regions)
   return ("%d of %d regions run"):format(n, #regions)
 end
 
--- "running, attempt 2, 1 restart, checkpoint 7"; where the job failed its whole error follows, with the
--- traceback, and where it got over a failure only what that was.
+-- "running, attempt 2, 1 restart, checkpoint 7", or "stopped, checkpoint 8"; where the job failed its
+-- whole error follows, with the traceback, and where it got over a failure only what that was.
 function Status:__tostring()
-  local words = { tostring(self.state) }
+  local words = { self.stopped and "stopped" or tostring(self.state) }
   -- It is 0 before the first has begun.
   if (self.attempt or 1) > 1 then words[#words + 1] = ("attempt %s"):format(self.attempt) end
   local restarts = self.restarts or 0

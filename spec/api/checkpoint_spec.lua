@@ -85,17 +85,22 @@ describe("checkpoints on request", function()
     trial.cancel(job)
   end)
 
-  it("pending at a cancel, or in a restart, are answered", function()
-    local job = assert(trial.start(dir, nil, trial.options(dir, { restart = { strategy = "fixed_delay", delay = "1h" } })))
-    trial.held(job)
-    assert(job:checkpoint())
-    trial.shell("mv", dir .. "/out", dir .. "/elsewhere")
-    job:cancel()
-    local id, message, code = job:checkpoint()
-    assert.is_nil(id)
-    assert.is_true(code == "EDECLINED" or code == "ESTALE", message)
-    assert.equal("canceled", assert(trial.wait(job)).state)
-  end)
+  for _, state in ipairs { "running", "restarting" } do
+    it(("pending at a cancel of a job that is %s are answered"):format(state), function()
+      local trouble = function(value) if value.i > 100 then error("trouble") end end
+      local job = assert(trial.start(dir, { trouble = trouble }, trial.options(dir, {
+        restart = { strategy = "fixed_delay", delay = "1h" } })))
+      trial.held(job)
+      assert(job:checkpoint())
+      if state == "restarting" then trial.go(dir) end
+      trial.wait_for(job, function() return job:status().state == state end)
+      job:cancel()
+      local id, message, code = job:checkpoint()
+      assert.is_nil(id)
+      assert.is_true(code == "EDECLINED" or code == "ESTALE", message)
+      assert.equal("canceled", assert(trial.wait(job)).state)
+    end)
+  end
 end)
 
 describe("retained checkpoints", function()

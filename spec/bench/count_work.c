@@ -278,11 +278,15 @@ typedef struct sink {
 static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   sink_t *s = (sink_t *)op;
   int64_t key, count, amount;
-  sc_buf_clear(&s->encoded);
-  int rc = item->opaque_ops ? item->opaque_ops->encode(item->opaque, &s->encoded, err) : 0;
-  if (rc < 0)
-    return rc;
-  sc_cursor_t c = sc_cursor(item->opaque_ops ? sc_buf_bytes(&s->encoded) : item->bytes);
+  sc_bytes_t bytes = item->bytes;
+  if (item->opaque_ops) {
+    sc_buf_clear(&s->encoded);
+    int rc = item->opaque_ops->encode(item->opaque, &s->encoded, err);
+    if (rc < 0)
+      return rc;
+    bytes = sc_buf_bytes(&s->encoded);
+  }
+  sc_cursor_t c = sc_cursor(bytes);
   if (sc_cursor_array(&c) != 3 || !sc_cursor_int(&c, &key) || !sc_cursor_int(&c, &count) ||
       !sc_cursor_int(&c, &amount))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");

@@ -1,9 +1,10 @@
 -- What users call carries a comment that says what it does, what it gives, and an example; its
 -- parameters are named. (What the words say is for people to check.)
-local FILES = { "env", "job", "result", "state", "stream" }
-local PUBLIC = { "methods", "stream_methods", "settings", "state", "values", "env" }
+local FILES = { "env", "job", "result", "state", "stream", "testing" }
+local PUBLIC = { "methods", "stream_methods", "settings", "state", "values", "env", "testing" }
 -- Functions between the rooms of this library, not for users.
-local INTERNAL = { ["state.plain"] = true, ["settings.lookup"] = true }
+local INTERNAL = { ["state.plain"] = true, ["settings.lookup"] = true, ["env.describe"] = true,
+                   ["env.is"] = true }
 
 local function public_name(line)
   local table_name, name, parameters = line:match("^function ([%w_]+)[.:]([%w_]+)%((.*)%)")

@@ -28,13 +28,15 @@
 #define TRIES 10             /* schedules for each smaller run */
 #define SECONDS_OF_A_SEED 60 /* of processor time; only a program that loops takes so long */
 
-/* All fibers are one thread: a lock that another fiber holds is waited for by letting it go on. */
-int __real_pthread_mutex_lock(pthread_mutex_t *m);
+/* All fibers are one thread: whoever holds an ordinary mutex across an operation of the storage
+ * would block them all, here and where users simulate their jobs. base/io_lock.h is for that. */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m) {
-  int rc;
-  while ((rc = pthread_mutex_trylock(m)) == EBUSY)
-    sc_sim_yield();
+  int rc = pthread_mutex_trylock(m);
+  if (rc == EBUSY) {
+    fprintf(stderr, "a mutex is held while files are worked on; it has to be an sc_io_lock_t\n");
+    abort();
+  }
   return rc;
 }
 

@@ -5,6 +5,8 @@
 
 #include "../../core/base/mem.h"
 
+#define SIM_LOOKS 2000 /* most that a record may take; a look may be a fraction of a microsecond */
+
 int sim_called(sim_op_t *o, const char *what, sc_error_t *err) {
   sim_shared_t *s = o->shared;
   s->calls++;
@@ -58,7 +60,17 @@ int sim_op_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
 
 /* ---- what everyone looks at ---- */
 
+/* Looks at the clock are what time passes by. */
+static void take_time(sim_op_t *o) {
+  sc_world_t *world = o->op.context->world;
+  int64_t begin = o->node->slow_ns ? sc_world_mono_ns(world) : 0;
+  for (int i = 0; i < SIM_LOOKS && o->node->slow_ns; i++)
+    if (sc_world_mono_ns(world) - begin >= o->node->slow_ns)
+      return;
+}
+
 void sim_look_at(sim_op_t *o, const sc_item_t *item, sim_record_t *r) {
+  take_time(o);
   sim_record_unpack(item->bytes, r);
   r->ts = item->timestamp;
   if (!item->has_timestamp)

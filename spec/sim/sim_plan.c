@@ -142,6 +142,25 @@ static void draw_job(sim_plan_t *p, sc_random_t *r) {
   p->pool_threads = 1 + below(r, 4);
 }
 
+/* Drawn apart from the rest, which stays what it was. */
+static void draw_barriers(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 501));
+  p->unaligned = !one_in(&r, 3);
+  p->aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
+  p->overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
+  bool flood = one_in(&r, 2); /* much comes at once, and takes its time */
+  for (uint32_t i = 0; i < p->n_nodes && flood; i++) {
+    sim_node_t *n = &p->nodes[i];
+    if (n->kind != SIM_SOURCE) {
+      n->slow_ns = ONE_OF(&r, 0, 0, 100000, 500000, 3000000, 20000000);
+      continue;
+    }
+    n->records = 20 + below(&r, 60);
+    n->pause_ms = ONE_OF(&r, 0, 0, 1);
+  }
+}
+
 static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   static const int64_t kinds[] = {SIM_CRASH_TURN, SIM_CRASH_TURN, SIM_CRASH_OP, SIM_CRASH_OP,
                                   SIM_FAULT,      SIM_FAULT,      SIM_RAISE,    SIM_RAISE,
@@ -265,6 +284,7 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
   draw_job(p, &r);
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
   draw_part(p, &r, sources, operators);
+  draw_barriers(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
@@ -308,6 +328,8 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
       break;
     default: break;
   }
+  if (n->slow_ns)
+    sc_buf_printf(out, ", a record takes %" PRId64 " us", n->slow_ns / 1000);
   sc_buf_puts(out, "\n");
 }
 
@@ -341,9 +363,9 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
       print_node(&p->nodes[i], p, out);
   sc_buf_printf(out,
                 "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
-                "buffers of %u bytes, %u + %u; max parallelism %u\n",
+                "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
                 p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
-                p->exclusive, p->floating, p->max_parallelism);
+                p->exclusive, p->floating, p->overdraft, p->max_parallelism);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);

@@ -46,6 +46,7 @@ typedef struct sim_node {
   int64_t window_ms;        /* KEYED */
   bool pt;                  /* KEYED: has processing-time timers */
   uint32_t hold;            /* BUFFER: records held back at most */
+  int64_t slow_ns;          /* what a record takes, so that the queues before it fill */
 } sim_node_t;
 
 typedef enum {
@@ -83,7 +84,9 @@ typedef struct sim_plan {
   uint32_t max_parallelism;
   int64_t interval_ms, timeout_ms, min_pause_ms, restart_ms, restarts, tolerable;
   uint32_t max_concurrent, retain;
-  uint32_t segment_size, exclusive, floating;
+  bool unaligned;
+  int64_t aligned_timeout_ms;
+  uint32_t segment_size, exclusive, floating, overdraft;
   int64_t buffer_timeout_ms;
   int64_t look_ns, latency_ns;
   uint32_t pool_threads;

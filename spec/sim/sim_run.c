@@ -11,6 +11,7 @@
 #include "../../core/sim/sim_world.h"
 #include "sim_check.h"
 
+#define JUMP_ONE_IN 400       /* turns: time passes though somebody is ready */
 #define LIVES_MAX 14          /* then calm comes */
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
 #define TURNS_OF_CALM 60000   /* a job that has not ended by then never will */
@@ -149,6 +150,7 @@ static void begin_world(run_t *r) {
       .start_ns = r->now_ns,
       .pool_threads = r->plan.pool_threads,
       .look_ns = r->plan.look_ns,
+      .jump_one_in = JUMP_ONE_IN,
       .crash_at_turn = at,
       .log_line = log_line,
       .log_arg = r};
@@ -180,6 +182,7 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
                           .segment_size = p->segment_size,
                           .exclusive_buffers = p->exclusive,
                           .floating_buffers = p->floating,
+                          .overdraft_buffers = p->overdraft,
                           .buffer_timeout_ms = p->buffer_timeout_ms,
                           .log_level = SC_LOG_OFF,
                           .from = r->life == 0 && p->seed % 2 ? NULL : "latest"};

@@ -2,12 +2,11 @@
 --
 -- What it prints is seen line by line while it runs, so that a spec acts when the process has come to a
 -- place, not after a time. One that does not end within the limit is killed and says so.
+local LOST_AFTER_MS = require "support.lost_after"
 local uv = require "luv"
 
 local child = {}
 
--- Long enough for a loaded machine under a sanitizer.
-local LIMIT_MS = 120000
 
 local function absolute(paths, here)
   return (paths:gsub("[^;]+", function(path) return path:find("^/") and path or here .. "/" .. path end))
@@ -88,7 +87,7 @@ function child.run(options)
   collect(err, result, "stderr", function() end, function() end)
   if options.input then input:write(options.input) end
   if not options.on_line then input:shutdown() end
-  timer:start(LIMIT_MS, 0, function()
+  timer:start(LOST_AFTER_MS, 0, function()
     result.late = true
     seen.kill("sigkill")
   end)

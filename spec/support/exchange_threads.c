@@ -1,52 +1,10 @@
 #include "exchange_threads.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <time.h>
-
 #include "../../core/base/mem.h"
 #include "../../core/base/random.h"
 #include "../../core/exchange/input.h"
 #include "../../core/exchange/output.h"
-
-/* A sleeper: wake sets the flag, wait takes it. Only a lost wake-up lets it wait in vain; then the
- * deadline turns a hang into a failure. */
-typedef struct sleeper {
-  pthread_mutex_t lock;
-  pthread_cond_t cond;
-  bool woken;
-} sleeper_t;
-
-#define LOST_AFTER_S 30
-
-static void sleeper_init(sleeper_t *s) {
-  pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->cond, NULL);
-  s->woken = false;
-}
-
-static void sleeper_wake(void *arg) {
-  sleeper_t *s = arg;
-  pthread_mutex_lock(&s->lock);
-  s->woken = true;
-  pthread_cond_signal(&s->cond);
-  pthread_mutex_unlock(&s->lock);
-}
-
-/* false: nobody woke it. */
-static bool sleeper_wait(sleeper_t *s) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += LOST_AFTER_S;
-  int rc = 0;
-  pthread_mutex_lock(&s->lock);
-  while (!s->woken && rc != ETIMEDOUT)
-    rc = pthread_cond_timedwait(&s->cond, &s->lock, &until);
-  bool woken = s->woken;
-  s->woken = false;
-  pthread_mutex_unlock(&s->lock);
-  return woken;
-}
+#include "sleeper.h"
 
 typedef struct sender {
   pthread_t thread;
@@ -75,7 +33,7 @@ static void *send_all(void *arg) {
     if (sc_random_below(&s->random, 8) == 0)
       sc_output_flush(s->output);
     if (i % s->every == 0)
-      sc_output_barrier(s->output, &(sc_barrier_t){i / s->every, 0, 0});
+      sc_output_barrier(s->output, &(sc_barrier_t){.id = i / s->every}, false, NULL);
   }
   sc_output_end(s->output);
   while (!sc_output_drained(s->output))

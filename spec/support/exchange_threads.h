@@ -14,5 +14,8 @@
 #include "probe.h"
 
 int probe_channel_hammer(lua_State *L);
+/* cut_hammer{senders, total, checkpoints, exclusive, segment, seed}: fault or nil, records,
+ * checkpoints that were complete and compared, starts that overtook, records that were kept. */
+int probe_cut_hammer(lua_State *L);
 
 #endif

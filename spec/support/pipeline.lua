@@ -4,12 +4,11 @@
 --   after_each(p.clean)
 --   local rows = p.rows({ parallelism = 2 }, function(env) return env:from_values { 1, 2 }:map(f) end)
 
+local LOST_AFTER_MS = require "support.lost_after"
 local sc = require "streamckpt"
 
 local pipeline = {}
 
--- Long enough for a loaded machine under a sanitizer; what waits ends long before.
-local LIMIT_MS = 60000
 local SLICE_MS = 10
 
 local folders = {}
@@ -110,7 +109,7 @@ end
 
 --- Wait until `condition()` is true while `job` works; its value is returned.
 function pipeline.wait_for(job, condition)
-  for _ = 1, LIMIT_MS // SLICE_MS do
+  for _ = 1, LOST_AFTER_MS // SLICE_MS do
     local value = condition()
     if value then return value end
     if job:wait(SLICE_MS) then return assert(condition(), "the job ended before it came true: " .. tostring(job:status())) end
@@ -120,7 +119,7 @@ end
 
 --- Wait until the job has ended: its last status, or nil, message, code.
 function pipeline.wait(job)
-  return job:wait(LIMIT_MS)
+  return job:wait(LOST_AFTER_MS)
 end
 
 --- A source whose values a spec lets through one after another: pipeline.let(folder, n) lets the first n

@@ -14,11 +14,12 @@
 static const char *const reasons[] = {"none", "expired", "declined", "async_failed", "io",
                                       "finalize", "subsumed", "task_failed", "task_closing",
                                       "superseded", "not_running", "too_many_requests", "stopped",
-                                      NULL};
+                                      "stopping", NULL};
 static const char *const ends[] = {"running", "ended", "finished", NULL};
-static const char *const starts[] = {"nothing", "manual", "final", "periodic"};
+static const char *const starts[] = {"nothing", "manual", "final", "periodic", "stop"};
 static const char *const kinds[] = {"reserve", "prepare", "trigger", "write", "complete", "abort",
-                                    "delete", "discard", "finished", "answer", "fail_job"};
+                                    "delete", "discard", "finished", "answer", "fail_job",
+                                    "refused", "drain"};
 
 static sc_reason_t check_reason(lua_State *L, int arg) {
   return (sc_reason_t)luaL_checkoption(L, arg, NULL, reasons);
@@ -76,6 +77,7 @@ static int coordinator_new(lua_State *L) {
       .interval_ms = opt_field(L, 1, "interval", 0),
       .timeout_ms = opt_field(L, 1, "timeout", 600000),
       .min_pause_ms = opt_field(L, 1, "min_pause", 0),
+      .failure_pause_ms = opt_field(L, 1, "failure_pause", 0),
       .max_concurrent = (uint32_t)opt_field(L, 1, "max_concurrent", 1),
       .tolerable_failures = opt_field(L, 1, "tolerable", -1),
       .retain = (uint32_t)opt_field(L, 1, "retain", 1),
@@ -136,6 +138,8 @@ static void push_action(lua_State *L, const sc_action_t *a) {
   set_int(L, "id", (int64_t)a->id);
   set_int(L, "timestamp", a->timestamp_ms);
   set_int(L, "overtake_at", a->overtake_at_ms);
+  set_int(L, "retry", a->retry_ms);
+  set_int(L, "timeout", a->timeout_ms);
   set_int(L, "request", (int64_t)a->request);
   lua_pushstring(L, reasons[a->reason]);
   lua_setfield(L, -2, "reason");
@@ -145,6 +149,8 @@ static void push_action(lua_State *L, const sc_action_t *a) {
   lua_setfield(L, -2, "text");
   lua_pushboolean(L, a->final);
   lua_setfield(L, -2, "final");
+  lua_pushboolean(L, a->stop);
+  lua_setfield(L, -2, "stop");
   if (a->tasks) {
     push_tasks(L, a);
     lua_setfield(L, -2, "tasks");
@@ -265,6 +271,12 @@ static int coordinator_deadline(lua_State *L) {
 
 static int coordinator_request(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)sc_coordinator_request(check_coordinator(L), NOW));
+  return 1;
+}
+
+static int coordinator_request_stop(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sc_coordinator_request_stop(check_coordinator(L), NOW,
+                                                              lua_toboolean(L, 4)));
   return 1;
 }
 
@@ -401,6 +413,11 @@ static int schedule_deadline(lua_State *L) {
 
 static int schedule_completed(lua_State *L) {
   sc_schedule_completed(check_box(L, SCHEDULE), luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int schedule_failed(lua_State *L) {
+  sc_schedule_failed(check_box(L, SCHEDULE), luaL_checkinteger(L, 2), luaL_checkinteger(L, 3));
   return 0;
 }
 
@@ -626,12 +643,14 @@ static const luaL_Reg functions[] = {
     F(coordinator_add_completed), F(coordinator_trim), F(coordinator_start),
     F(coordinator_restored_finished), F(coordinator_suspend), F(coordinator_resume),
     F(coordinator_stop), F(coordinator_writing), F(coordinator_tick), F(coordinator_deadline),
-    F(coordinator_request), F(coordinator_prepared), F(coordinator_ack), F(coordinator_decline),
+    F(coordinator_request), F(coordinator_request_stop), F(coordinator_prepared),
+    F(coordinator_ack), F(coordinator_decline),
     F(coordinator_written), F(coordinator_deleted), F(coordinator_end_of_data),
     F(coordinator_finish_request), F(coordinator_latest), F(coordinator_failures), F(reason_text),
     F(failures_new), F(failures_add), F(failures_success), F(failures_count),
     F(schedule_new), F(schedule_start), F(schedule_stop), F(schedule_tick), F(schedule_deadline),
-    F(schedule_completed), F(schedule_request), F(schedule_choose), F(schedule_take),
+    F(schedule_completed), F(schedule_failed), F(schedule_request), F(schedule_choose),
+    F(schedule_take),
     F(statistics_new), F(statistics_task_name), F(statistics_triggered), F(statistics_ack),
     F(statistics_completed), F(statistics_failed), F(statistics_restored), F(statistics_encode),
     F(enumerator_new), F(enumerator_found), F(enumerator_restore), F(enumerator_ask),

@@ -176,8 +176,118 @@ static int channel_push(lua_State *L) {
 }
 
 static int channel_push_barrier(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
   sc_channel_push_barrier(channel_of(L, 1), &b);
+  return 0;
+}
+
+/* channel_name(channel, edge, sender, receiver, rigid) */
+static int channel_name(lua_State *L) {
+  sc_channel_name_t name = {(uint32_t)luaL_checkinteger(L, 2), (uint32_t)luaL_checkinteger(L, 3),
+                            (uint32_t)luaL_checkinteger(L, 4), lua_toboolean(L, 5)};
+  sc_channel_set_name(channel_of(L, 1), &name);
+  return 0;
+}
+
+/* ---- cut ---- */
+
+typedef struct probe_cut { sc_cut_t *cut; uint32_t done; } probe_cut_t;
+
+static sc_cut_t *cut_of(lua_State *L, int arg) {
+  return ((probe_cut_t *)object(L, arg))->cut;
+}
+
+static int cut_new(lua_State *L) {
+  probe_cut_t *p = sc_calloc(1, sizeof *p);
+  p->cut = sc_cut_create((uint64_t)luaL_checkinteger(L, 1), count_wake, &p->done);
+  return push_object(L, p);
+}
+
+/* The maker's reference goes; what it was told with it. */
+static int cut_destroy(lua_State *L) {
+  probe_cut_t *p = object(L, 1);
+  sc_cut_unref(p->cut);
+  free(p);
+  return 0;
+}
+
+static int cut_release(lua_State *L) {
+  sc_cut_release(cut_of(L, 1));
+  return 0;
+}
+
+static int cut_drop(lua_State *L) {
+  lua_pushboolean(L, sc_cut_drop(cut_of(L, 1)));
+  return 1;
+}
+
+/* How often done was called, holds. */
+static int cut_state(lua_State *L) {
+  probe_cut_t *p = object(L, 1);
+  lua_pushinteger(L, p->done);
+  lua_pushinteger(L, sc_cut_holds(p->cut));
+  return 2;
+}
+
+static void push_part(lua_State *L, const sc_inflight_part_t *p) {
+  luaL_Buffer bytes;
+  lua_newtable(L);
+  set_int(L, "edge", p->edge);
+  set_int(L, "sender", p->sender);
+  set_int(L, "receiver", p->receiver);
+  lua_pushstring(L, p->side == SC_INFLIGHT_SENDER ? "sender" : "receiver");
+  lua_setfield(L, -2, "side");
+  set_int(L, "watermark", p->watermark);
+  set_bool(L, "idle", p->idle);
+  luaL_buffinit(L, &bytes);
+  for (uint32_t i = 0; i < p->n_buffers; i++) {
+    uint32_t skip = i == 0 ? p->skip : 0;
+    luaL_addlstring(&bytes, (const char *)p->buffers[i]->data + skip, p->buffers[i]->len - skip);
+  }
+  luaL_pushresult(&bytes);
+  lua_setfield(L, -2, "bytes");
+}
+
+/* A list of the parts; they leave the cut, and their buffers are given back. */
+static int cut_take(lua_State *L) {
+  sc_inflight_t f;
+  sc_cut_take(cut_of(L, 1), &f);
+  lua_createtable(L, (int)f.n_parts, 0);
+  for (uint32_t i = 0; i < f.n_parts; i++) {
+    push_part(L, &f.parts[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  sc_inflight_fini(&f);
+  return 1;
+}
+
+/* (barrier's id, overtake_at_ms or nil) of arguments 2 and 3 */
+static sc_barrier_t barrier_of(lua_State *L) {
+  return (sc_barrier_t){(uint64_t)luaL_checkinteger(L, 2), 0, luaL_optinteger(L, 3, 0), false};
+}
+
+/* channel_barrier(channel, id, overtake_at_ms, now, cut) */
+static int channel_barrier(lua_State *L) {
+  sc_barrier_t b = barrier_of(L);
+  sc_channel_barrier(channel_of(L, 1), &b, lua_toboolean(L, 4), cut_of(L, 5));
+  return 0;
+}
+
+static int channel_move(lua_State *L) {
+  lua_pushboolean(L, sc_channel_move(channel_of(L, 1), (uint64_t)luaL_checkinteger(L, 2)));
+  return 1;
+}
+
+/* channel_capture(channel, cut) */
+static int channel_capture(lua_State *L) {
+  sc_channel_t *ch = channel_of(L, 1);
+  sc_inflight_part_t part = sc_channel_part(ch, SC_INFLIGHT_RECEIVER);
+  sc_channel_capture(ch, cut_of(L, 2), &part);
+  return 0;
+}
+
+static int channel_drop_capture(lua_State *L) {
+  sc_channel_drop_capture(channel_of(L, 1), (uint64_t)luaL_checkinteger(L, 2));
   return 0;
 }
 
@@ -291,9 +401,22 @@ static int output_status(lua_State *L) {
   return 0;
 }
 
+/* output_barrier(output, id, timestamp): an aligned one, of nobody's */
 static int output_barrier(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
-  sc_output_barrier(object(L, 1), &b);
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0, false};
+  sc_output_barrier(object(L, 1), &b, false, NULL);
+  return 0;
+}
+
+/* output_cut(output, id, overtake_at_ms, now, cut) */
+static int output_cut(lua_State *L) {
+  sc_barrier_t b = barrier_of(L);
+  sc_output_barrier(object(L, 1), &b, lua_toboolean(L, 4), cut_of(L, 5));
+  return 0;
+}
+
+static int output_overtake(lua_State *L) {
+  sc_output_overtake(object(L, 1), (uint64_t)luaL_checkinteger(L, 2));
   return 0;
 }
 
@@ -379,8 +502,15 @@ static int valve_current(lua_State *L) {
 
 /* ---- barrier ---- */
 
+/* barrier_new(channels, at least once or nil, list of rigid channels or nil) */
 static int barrier_new(lua_State *L) {
-  return push_object(L, sc_aligner_create((uint32_t)luaL_checkinteger(L, 1)));
+  sc_aligner_t *a = sc_aligner_create((uint32_t)luaL_checkinteger(L, 1), lua_toboolean(L, 2));
+  for (lua_Integer i = 1; lua_istable(L, 3) && i <= (lua_Integer)lua_rawlen(L, 3); i++) {
+    lua_rawgeti(L, 3, i);
+    sc_aligner_rigid(a, (uint32_t)lua_tointeger(L, -1));
+    lua_pop(L, 1);
+  }
+  return push_object(L, a);
 }
 
 static int barrier_destroy(lua_State *L) {
@@ -388,43 +518,90 @@ static int barrier_destroy(lua_State *L) {
   return 0;
 }
 
-/* abort id, superseded_by, release_all, hold, start id */
-static int push_actions(lua_State *L, sc_aligner_actions_t act) {
-  lua_pushinteger(L, (lua_Integer)act.abort_id);
-  lua_pushinteger(L, (lua_Integer)act.superseded_by);
-  lua_pushboolean(L, act.release_all);
-  lua_pushboolean(L, act.hold);
-  lua_pushinteger(L, (lua_Integer)act.start_id);
-  return 5;
-}
-
-static int barrier_barrier(lua_State *L) {
-  return push_actions(L, sc_aligner_barrier(object(L, 1), (uint32_t)luaL_checkinteger(L, 2),
-                                            (uint64_t)luaL_checkinteger(L, 3)));
-}
-
-static int barrier_trigger(lua_State *L) {
-  return push_actions(L, sc_aligner_trigger(object(L, 1), (uint64_t)luaL_checkinteger(L, 2)));
-}
-
-static int barrier_close(lua_State *L) {
-  return push_actions(L, sc_aligner_close(object(L, 1), (uint32_t)luaL_checkinteger(L, 2)));
-}
-
-static int barrier_abort(lua_State *L) {
-  return push_actions(L, sc_aligner_abort(object(L, 1), (uint64_t)luaL_checkinteger(L, 2)));
-}
-
-static int barrier_held(lua_State *L) {
-  lua_pushboolean(L, sc_aligner_held(object(L, 1), (uint32_t)luaL_checkinteger(L, 2)));
+/* What follows, in words: "1" start of 1, "1!" overtaking, "-2" abort of 2, "-2<3" because of 3. */
+static int push_actions(lua_State *L, sc_aligner_t *a) {
+  sc_align_action_t act;
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  for (bool first = true; sc_aligner_next(a, &act); first = false) {
+    char word[64];
+    int n = snprintf(word, sizeof word, "%s%s%llu%s", first ? "" : " ",
+                     act.kind == SC_ALIGN_ABORT ? "-" : "", (unsigned long long)act.id,
+                     act.overtakes ? "!" : "");
+    if (act.superseded_by)
+      snprintf(word + n, sizeof word - (size_t)n, "<%llu", (unsigned long long)act.superseded_by);
+    luaL_addstring(&text, word);
+  }
+  luaL_pushresult(&text);
   return 1;
 }
 
-/* pending id, missing */
-static int barrier_state(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)sc_aligner_pending(object(L, 1)));
-  lua_pushinteger(L, sc_aligner_missing(object(L, 1)));
+/* (aligner, channel, id, "later" or "now" or nil) */
+static sc_align_mode_t mode_of(lua_State *L, int arg) {
+  static const char *const modes[] = {"never", "later", "now", NULL};
+  return (sc_align_mode_t)luaL_checkoption(L, arg, "never", modes);
+}
+
+static int barrier_barrier(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_barrier(a, (uint32_t)luaL_checkinteger(L, 2), (uint64_t)luaL_checkinteger(L, 3),
+                     mode_of(L, 4));
+  return push_actions(L, a);
+}
+
+static int barrier_trigger(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_trigger(a, (uint64_t)luaL_checkinteger(L, 2), mode_of(L, 3));
+  return push_actions(L, a);
+}
+
+static int barrier_overtake(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_overtake(a, (uint64_t)luaL_checkinteger(L, 2));
+  return push_actions(L, a);
+}
+
+static int barrier_close(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_close(a, (uint32_t)luaL_checkinteger(L, 2));
+  return push_actions(L, a);
+}
+
+static int barrier_abort(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_abort(a, (uint64_t)luaL_checkinteger(L, 2));
+  return push_actions(L, a);
+}
+
+static int barrier_cancel(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_cancel(a, (uint64_t)luaL_checkinteger(L, 2));
+  return push_actions(L, a);
+}
+
+static int barrier_recovering(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  sc_aligner_recovering(a, lua_toboolean(L, 2));
+  return push_actions(L, a);
+}
+
+/* held, captured */
+static int barrier_channel(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  uint32_t channel = (uint32_t)luaL_checkinteger(L, 2);
+  lua_pushboolean(L, sc_aligner_held(a, channel));
+  lua_pushboolean(L, sc_aligner_captured(a, channel));
   return 2;
+}
+
+/* pending id, missing, capturing id, patient id */
+static int barrier_state(lua_State *L) {
+  sc_aligner_t *a = object(L, 1);
+  lua_pushinteger(L, (lua_Integer)sc_aligner_pending(a));
+  lua_pushinteger(L, sc_aligner_missing(a));
+  lua_pushinteger(L, (lua_Integer)sc_aligner_capturing(a));
+  lua_pushinteger(L, (lua_Integer)sc_aligner_patient(a));
+  return 4;
 }
 
 /* ---- input ---- */
@@ -470,6 +647,8 @@ static void set_event_fields(lua_State *L, const sc_input_event_t *e) {
     set_int(L, "id", (int64_t)e->barrier.id);
     set_int(L, "timestamp", e->barrier.timestamp_ms);
     set_int(L, "alignment_bytes", (int64_t)e->alignment_bytes);
+    if (e->overtakes)
+      set_bool(L, "overtakes", true);
     break;
   case SC_INPUT_ABORTED:
     set_int(L, "aborted", (int64_t)e->aborted);
@@ -479,22 +658,30 @@ static void set_event_fields(lua_State *L, const sc_input_event_t *e) {
   }
 }
 
+static int push_input_event(lua_State *L, const sc_input_event_t *e) {
+  lua_newtable(L);
+  lua_pushstring(L, event_names[e->kind]);
+  lua_setfield(L, -2, "kind");
+  set_event_fields(L, e);
+  if (e->first_barrier) {
+    set_int(L, "first", (int64_t)e->barrier.id);
+    set_int(L, "first_timestamp", e->barrier.timestamp_ms);
+  }
+  return 1;
+}
+
 /* A table with `kind` and what belongs to it; first = id where first_barrier is set. */
 static int input_next(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   sc_input_event_t e;
   int rc = sc_input_next(object(L, 1), &e, &err);
-  if (rc < 0)
-    return probe_fail(L, rc, &err);
-  lua_newtable(L);
-  lua_pushstring(L, event_names[e.kind]);
-  lua_setfield(L, -2, "kind");
-  set_event_fields(L, &e);
-  if (e.first_barrier) {
-    set_int(L, "first", (int64_t)e.barrier.id);
-    set_int(L, "first_timestamp", e.barrier.timestamp_ms);
-  }
-  return 1;
+  return rc < 0 ? probe_fail(L, rc, &err) : push_input_event(L, &e);
+}
+
+/* Likewise, or nil where no barrier stands at a head. */
+static int input_next_urgent(lua_State *L) {
+  sc_input_event_t e;
+  return sc_input_next_urgent(object(L, 1), &e) ? push_input_event(L, &e) : 0;
 }
 
 /* Key group of a record that is to come, or nil. */
@@ -514,8 +701,10 @@ static int input_ready(lua_State *L) {
   return 1;
 }
 
+/* input_trigger(input, id, timestamp, overtake_at_ms) */
 static int input_trigger(lua_State *L) {
-  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), 0};
+  sc_barrier_t b = {(uint64_t)luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0),
+                    luaL_optinteger(L, 4, 0), false};
   sc_input_trigger(object(L, 1), &b);
   return 0;
 }
@@ -523,6 +712,43 @@ static int input_trigger(lua_State *L) {
 static int input_abort(lua_State *L) {
   sc_input_abort(object(L, 1), (uint64_t)luaL_checkinteger(L, 2));
   return 0;
+}
+
+static int input_capture(lua_State *L) {
+  sc_input_capture(object(L, 1), cut_of(L, 2));
+  return 0;
+}
+
+static int input_drop_captures(lua_State *L) {
+  sc_input_drop_captures(object(L, 1), (uint64_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int input_clock(lua_State *L) {
+  sc_input_look_at_clock(object(L, 1), luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int input_spare(lua_State *L) {
+  sc_input_spare(object(L, 1), lua_toboolean(L, 2));
+  return 0;
+}
+
+static int input_word(lua_State *L) {
+  sc_input_word(object(L, 1), (uint64_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+/* has word, urgent, monotonic ms at which a pending one may overtake or nil */
+static int input_haste(lua_State *L) {
+  sc_input_t *in = object(L, 1);
+  int64_t at = sc_input_overtake_at_ms(in);
+  lua_pushboolean(L, sc_input_has_word(in));
+  lua_pushboolean(L, sc_input_urgent(in));
+  if (at == INT64_MAX)
+    return 2;
+  lua_pushinteger(L, at);
+  return 3;
 }
 
 /* watermark, pending id */
@@ -547,17 +773,24 @@ void probe_exchange(lua_State *L) {
       F(floating_new), F(floating_unref), F(floating_available),
       F(channel_new), F(channel_destroy), F(channel_wakes), F(channel_has_room), F(channel_empty),
       F(channel_push), F(channel_push_barrier), F(channel_push_end), F(channel_push_close),
+      F(channel_name), F(channel_barrier), F(channel_move), F(channel_capture),
+      F(channel_drop_capture),
+      F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
       F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage),
       {"channel_hammer", probe_channel_hammer},
+      {"cut_hammer", probe_cut_hammer},
       F(output_new), F(output_destroy), F(output_emit), F(output_watermark), F(output_status),
-      F(output_barrier), F(output_end), F(output_close), F(output_flush), F(output_has_room),
+      F(output_barrier), F(output_cut), F(output_overtake), F(output_end), F(output_close),
+      F(output_flush), F(output_has_room),
       F(output_drained), F(output_info),
       F(valve_new), F(valve_destroy), F(valve_watermark), F(valve_status), F(valve_end),
       F(valve_current),
-      F(barrier_new), F(barrier_destroy), F(barrier_barrier), F(barrier_trigger), F(barrier_close),
-      F(barrier_abort), F(barrier_held), F(barrier_state),
+      F(barrier_new), F(barrier_destroy), F(barrier_barrier), F(barrier_trigger),
+      F(barrier_overtake), F(barrier_close), F(barrier_abort), F(barrier_cancel),
+      F(barrier_recovering), F(barrier_channel), F(barrier_state),
       F(input_new), F(input_destroy), F(input_next), F(input_ahead), F(input_ready),
-      F(input_trigger),
+      F(input_trigger), F(input_capture), F(input_drop_captures), F(input_clock), F(input_spare),
+      F(input_word), F(input_haste), F(input_next_urgent),
       F(input_abort), F(input_state), F(input_receiver_gone),
       {NULL, NULL},
   };

@@ -1,8 +1,9 @@
-/* What was in flight: its files, and how tasks share them. */
+/* What was in flight: its files, how tasks share them, who gets what of it, and its way back. */
 #include <stdlib.h>
 
 #include "../../core/base/mem.h"
 #include "../../core/base/world.h"
+#include "../../core/exchange/replay.h"
 #include "../../core/runtime/inflight_files.h"
 #include "../../core/snapshot/inflight_file.h"
 #include "probe_graph.h"
@@ -130,7 +131,7 @@ static int files_new(lua_State *L) {
   if (!g)
     return probe_raise(L, &err);
   files_t *f = lua_newuserdatauv(L, sizeof *f, 1);
-  *f = (files_t){.world = {.ops = &files_world_ops, .storage = s}, .graph = g,
+  *f = (files_t){.world = {.ops = &files_world_ops}, .graph = g,
                  .pool = sc_pool_create(256), .dir = sc_strdup(dir)};
   f->works_tail = &f->works;
   if (luaL_newmetatable(L, FILES_TYPE)) {
@@ -142,7 +143,7 @@ static int files_new(lua_State *L) {
   lua_setiuservalue(L, -2, 1); /* the storage lives as long */
   lua_pushvalue(L, 4);
   f->files = sc_inflight_files_create(&(sc_inflight_files_config_t){
-      .world = &f->world, .graph = g, .job_dir = f->dir,
+      .world = &f->world, .storage = s, .graph = g, .job_dir = f->dir,
       .attempt = (uint64_t)probe_opt_int(L, "attempt", 1),
       .generation = (uint32_t)probe_opt_int(L, "generation", 1),
       .per_file = (uint32_t)probe_opt_int(L, "per_file", 5)});
@@ -288,6 +289,195 @@ static int files_buffers(lua_State *L) {
   return 1;
 }
 
+/* ---- the plan, and giving out ---- */
+
+#define PLAN_TYPE "streamckpt.probe.inflight_plan"
+#define EDGES_MAX 16
+
+typedef struct plan {
+  sc_metadata_t *metadata;
+  sc_inflight_plan_t *plan;
+} plan_t;
+
+static int plan_gc(lua_State *L) {
+  plan_t *p = luaL_checkudata(L, 1, PLAN_TYPE);
+  sc_inflight_plan_destroy(p->plan);
+  sc_metadata_destroy(p->metadata);
+  *p = (plan_t){0};
+  return 0;
+}
+
+/* inflight_plan(metadata, {edge as in metadata, with parallelism, max_parallelism; or false}) */
+static int inflight_plan(lua_State *L) {
+  sc_error_t err = SC_ERROR_INIT;
+  sc_inflight_edge_t edges[EDGES_MAX];
+  uint32_t n = (uint32_t)luaL_len(L, 2);
+  luaL_argcheck(L, n <= EDGES_MAX, 2, "too many edges");
+  for (uint32_t i = 0; i < n; i++) {
+    lua_geti(L, 2, i + 1);
+    edges[i] = (sc_inflight_edge_t){0};
+    if (lua_istable(L, -1))
+      edges[i] = (sc_inflight_edge_t){
+          .from_uid = probe_opt_str(L, "from", ""), .output = probe_opt_str(L, "output", "main"),
+          .to_uid = probe_opt_str(L, "to", ""), .partitioner = probe_opt_str(L, "partitioner", ""),
+          .port = (uint32_t)probe_opt_int(L, "port", 0),
+          .ordinal = (uint32_t)probe_opt_int(L, "ordinal", 0),
+          .parallelism = (uint32_t)probe_opt_int(L, "parallelism", 1),
+          .max_parallelism = (uint32_t)probe_opt_int(L, "max_parallelism", 128)};
+    lua_pop(L, 1); /* the strings live as long as the table */
+  }
+  plan_t *p = lua_newuserdatauv(L, sizeof *p, 0);
+  *p = (plan_t){probe_to_metadata(L, 1), NULL};
+  if (luaL_newmetatable(L, PLAN_TYPE)) {
+    lua_pushcfunction(L, plan_gc);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  int rc = sc_inflight_plan(p->metadata, edges, n, &p->plan, &err);
+  return rc < 0 ? probe_fail(L, rc, &err) : 1;
+}
+
+static void set_int(lua_State *L, const char *key, int64_t v) {
+  lua_pushinteger(L, v);
+  lua_setfield(L, -2, key);
+}
+
+/* inflight_plan_of(plan, edge, receiver) -> channels {edge, sender, origin, generation, watermark,
+ * idle, first, last, [1..] = handle} */
+static int inflight_plan_of(lua_State *L) {
+  plan_t *p = luaL_checkudata(L, 1, PLAN_TYPE);
+  uint32_t n;
+  const sc_virtual_channel_t *list = sc_inflight_plan_of(
+      p->plan, (uint32_t)luaL_checkinteger(L, 2), (uint32_t)luaL_checkinteger(L, 3), &n);
+  lua_newtable(L);
+  for (uint32_t i = 0; i < n; i++) {
+    const sc_virtual_channel_t *v = &list[i];
+    lua_newtable(L);
+    set_int(L, "edge", v->edge);
+    set_int(L, "sender", v->sender);
+    set_int(L, "origin", v->origin);
+    set_int(L, "generation", v->generation);
+    set_int(L, "watermark", v->watermark);
+    lua_pushboolean(L, v->idle);
+    lua_setfield(L, -2, "idle");
+    if (v->tagged) {
+      set_int(L, "first", v->range.first);
+      set_int(L, "last", v->range.last);
+    }
+    for (uint32_t k = 0; k < v->n_parts; k++) {
+      probe_push_handle(L, v->parts[k]);
+      lua_rawseti(L, -2, k + 1);
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int inflight_plan_generation(lua_State *L) {
+  plan_t *p = luaL_checkudata(L, 1, PLAN_TYPE);
+  lua_pushinteger(L, sc_inflight_plan_generation(p->plan));
+  return 1;
+}
+
+#define REPLAY_TYPE "streamckpt.probe.replay"
+
+typedef struct replay {
+  sc_replay_t *replay;
+  sc_replay_read_t read;
+} replay_t;
+
+static replay_t *check_replay(lua_State *L) {
+  return luaL_checkudata(L, 1, REPLAY_TYPE);
+}
+
+static int replay_gc(lua_State *L) {
+  replay_t *r = check_replay(L);
+  sc_replay_destroy(r->replay);
+  r->replay = NULL;
+  return 0;
+}
+
+/* replay_new(plan, {edge...}, receiver): a gate for each edge; records come to port 10 + edge */
+static int replay_new(lua_State *L) {
+  plan_t *p = luaL_checkudata(L, 1, PLAN_TYPE);
+  replay_t *r = lua_newuserdatauv(L, sizeof *r, 1);
+  r->replay = sc_replay_create();
+  if (luaL_newmetatable(L, REPLAY_TYPE)) {
+    lua_pushcfunction(L, replay_gc);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1); /* the plan lives as long */
+  for (lua_Integer i = 1; i <= luaL_len(L, 2); i++) {
+    lua_geti(L, 2, i);
+    uint32_t n, edge = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    const sc_virtual_channel_t *list =
+        sc_inflight_plan_of(p->plan, edge, (uint32_t)luaL_checkinteger(L, 3), &n);
+    for (uint32_t k = 0; k < n; k++)
+      sc_replay_add(r->replay, &list[k], edge, 10 + edge);
+  }
+  return 1;
+}
+
+/* replay_want(r) -> handle, at; or nil */
+static int replay_want(lua_State *L) {
+  replay_t *r = check_replay(L);
+  if (!sc_replay_want(r->replay, &r->read))
+    return 0;
+  probe_push_handle(L, r->read.handle);
+  lua_pushinteger(L, (lua_Integer)r->read.at);
+  return 2;
+}
+
+static int replay_feed(lua_State *L) {
+  sc_buf_t blocks = SC_BUF_INIT;
+  sc_buf_put_bytes(&blocks, probe_bytes(L, 2));
+  sc_replay_feed(check_replay(L)->replay, &blocks);
+  return 0;
+}
+
+/* replay_next(r) -> value, port; or nil */
+static int replay_next(lua_State *L) {
+  sc_error_t err = SC_ERROR_INIT;
+  sc_record_t record;
+  uint32_t port;
+  int rc = sc_replay_next(check_replay(L)->replay, &record, &port, &err);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  if (rc == 0)
+    return 0;
+  probe_push_bytes(L, record.value);
+  lua_pushinteger(L, port);
+  return 2;
+}
+
+/* replay_is(r, gate) -> ready, drained, behind */
+static int replay_is(lua_State *L) {
+  const sc_replay_t *r = check_replay(L)->replay;
+  uint32_t gate = (uint32_t)luaL_optinteger(L, 2, 0);
+  lua_pushboolean(L, sc_replay_ready(r));
+  lua_pushboolean(L, sc_replay_drained(r));
+  lua_pushboolean(L, sc_replay_behind(r, gate));
+  return 3;
+}
+
+/* replay_rest(r, receiver, own) -> handles */
+static int replay_rest(lua_State *L) {
+  sc_handle_t *list;
+  uint32_t n = sc_replay_rest(check_replay(L)->replay, (uint32_t)luaL_checkinteger(L, 2),
+                              luaL_checkstring(L, 3), &list);
+  lua_newtable(L);
+  for (uint32_t i = 0; i < n; i++) {
+    probe_push_handle(L, &list[i]);
+    lua_rawseti(L, -2, i + 1);
+    sc_handle_fini(&list[i]);
+  }
+  free(list);
+  return 1;
+}
+
 void probe_inflight(lua_State *L) {
   static const luaL_Reg functions[] = {{"inflight_write", inflight_write},
                                        {"inflight_read", inflight_read},
@@ -296,6 +486,15 @@ void probe_inflight(lua_State *L) {
                                        {"inflight_files_run", files_run},
                                        {"inflight_files_tell", files_tell},
                                        {"inflight_files_buffers", files_buffers},
+                                       {"inflight_plan", inflight_plan},
+                                       {"inflight_plan_of", inflight_plan_of},
+                                       {"inflight_plan_generation", inflight_plan_generation},
+                                       {"replay_new", replay_new},
+                                       {"replay_want", replay_want},
+                                       {"replay_feed", replay_feed},
+                                       {"replay_next", replay_next},
+                                       {"replay_is", replay_is},
+                                       {"replay_rest", replay_rest},
                                        {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -7,12 +7,12 @@
 #include "../../core/runtime/job.h"
 #include "../../core/runtime/world_real.h"
 #include "gated_operators.h"
+#include "lost_after.h"
 #include "picky_storage.h"
 #include "probe.h"
 
 #define ENGINE "probe.engine"
 #define JOB "probe.job"
-#define LOST_AFTER_MS 60000 /* for news that a working job gives within seconds */
 
 typedef struct engine {
   sc_engine_t *engine;
@@ -239,6 +239,8 @@ static int push_status(lua_State *L, sc_job_status_t s) {
   lua_setfield(L, -2, "last");
   lua_pushstring(L, s.error);
   lua_setfield(L, -2, "error");
+  lua_pushboolean(L, s.stopped);
+  lua_setfield(L, -2, "stopped");
   lua_newtable(L);
   for (uint32_t i = 0; i < s.n_regions; i++) {
     lua_newtable(L);
@@ -263,7 +265,7 @@ static int job_status(lua_State *L) {
 
 /* Wait for news; raises where a working job would have had some. */
 static void news(lua_State *L, sc_job_t *job) {
-  if (sc_job_wait_news(job, LOST_AFTER_MS, NULL) == 0)
+  if (sc_job_wait_news(job, LOST_AFTER_S * 1000, NULL) == 0)
     luaL_error(L, "the job says nothing any more");
 }
 
@@ -285,6 +287,20 @@ static int job_wait(lua_State *L) {
 static int job_checkpoint(lua_State *L) {
   sc_job_t *job = check_job(L);
   uint64_t ticket = sc_job_checkpoint(job), id = 0;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc;
+  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
+    news(L, job);
+  if (rc < 0)
+    return probe_fail(L, rc, &err);
+  lua_pushinteger(L, (lua_Integer)id);
+  return 1;
+}
+
+/* job:stop(drain): the checkpoint's id when it has ended, or nil, error */
+static int job_stop(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  uint64_t ticket = sc_job_stop(job, lua_toboolean(L, 2)), id = 0;
   sc_error_t err = SC_ERROR_INIT;
   int rc;
   while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
@@ -352,7 +368,7 @@ static const luaL_Reg engine_methods[] = {
 };
 
 static const luaL_Reg job_methods[] = {
-    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint},
+    {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint}, {"stop", job_stop},
     {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"records", job_records},
     {"__gc", job_gc}, {NULL, NULL},
 };

@@ -440,6 +440,38 @@ static int job_sweep(lua_State *L) {
   return 1;
 }
 
+/* job_hold(job, "task" or "checkpoint", number, file) */
+static int job_hold(lua_State *L) {
+  static const char *const holders[] = {"task", "checkpoint", NULL};
+  sc_holds_add(sc_job_dir_holds(*check_box(L)), (sc_holder_t)luaL_checkoption(L, 2, NULL, holders),
+               (uint64_t)luaL_checkinteger(L, 3), luaL_checkstring(L, 4));
+  return 0;
+}
+
+/* job_share(job, checkpoint) */
+static int job_share(lua_State *L) {
+  sc_holds_share(sc_job_dir_holds(*check_box(L)), (uint64_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+/* job_drop(job, holder, number) -> names whose last hold went, after releasing them */
+static int job_drop(lua_State *L) {
+  static const char *const holders[] = {"task", "checkpoint", NULL};
+  sc_error_t err = SC_ERROR_INIT;
+  sc_job_dir_t *d = *check_box(L);
+  sc_names_t gone = {NULL, 0};
+  sc_holds_drop(sc_job_dir_holds(d), (sc_holder_t)luaL_checkoption(L, 2, NULL, holders),
+                (uint64_t)luaL_checkinteger(L, 3), &gone);
+  lua_newtable(L);
+  for (size_t i = 0; i < gone.n; i++) {
+    lua_pushstring(L, gone.list[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  int rc = sc_job_dir_release(d, &gone, &err);
+  sc_names_free(&gone);
+  return rc < 0 ? probe_fail(L, rc, &err) : 1;
+}
+
 static sc_job_scan_t *scan_or_raise(lua_State *L, sc_job_look_t look) {
   sc_error_t err = SC_ERROR_INIT;
   sc_job_scan_t *scan = NULL;
@@ -499,6 +531,7 @@ void probe_snapshot(lua_State *L) {
     {"job_highest", job_highest}, {"job_reserve", job_reserve},
     {"job_next_attempt", job_next_attempt}, {"job_prepare", job_prepare},
     {"job_delete", job_delete}, {"job_discard", job_discard}, {"job_sweep", job_sweep},
+    {"job_hold", job_hold}, {"job_share", job_share}, {"job_drop", job_drop},
     {"job_scan", job_scan}, {"job_choose", job_choose}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
   probe_storage(L);

@@ -11,9 +11,8 @@
 #include "../../core/base/mailbox.h"
 #include "../../core/base/mem.h"
 #include "../../core/runtime/world_real.h"
+#include "lost_after.h"
 #include "probe.h"
-
-#define LOST_AFTER_S 30
 
 /* ---- a condition to wait on ---- */
 

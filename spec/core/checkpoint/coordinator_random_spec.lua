@@ -18,7 +18,10 @@ local function new_world()
     completed = {}, latest = 0, last_write = 0, tag = 0, tasks = {}, fail_jobs = 0,
   }, World)
   self.options = { interval = pick { 0, 7, 50 }, timeout = pick { 20, 200 }, min_pause = pick { 0, 0, 15 },
-    max_concurrent = math.random(3), tolerable = pick { -1, 0, 3 }, retain = math.random(3) }
+    max_concurrent = math.random(3), tolerable = pick { -1, 0, 3 }, retain = math.random(3),
+    failure_pause = pick { 0, 0, 30 }, all_or_none = chance(20), unaligned = chance(40),
+    aligned_timeout = pick { 0, 10 } }
+  if self.options.unaligned then self.options.max_concurrent = 1 end
   self.c = probe.coordinator_new(self.options)
   self.durable = pick { 0, 5, 999 }
   self.last_id = self.durable
@@ -76,8 +79,16 @@ function judge.prepare(w, a)
   w.last_id = a.id
   w.open[a.id] = { attempt = w.attempt, acks = {}, waits = {}, left = {}, request = a.request,
     expires = w.mono + w.options.timeout }
-  assert(w:count_open() <= w.options.max_concurrent, "too many at a time")
-  assert(#w.deletes <= w.options.max_concurrent, "begins while many are deleted")
+  local stop, p = w.stop, w.open[a.id]
+  p.after_end, p.begun, p.stops = w:all_ended(), w.mono, stop ~= nil and a.request == stop.request
+  if p.stops then
+    assert(not stop.drain and not p.after_end and not stop.id, "stops in the wrong way")
+    stop.id = a.id
+  else
+    assert(not stop or (p.after_end and not stop.id and not stop.done), "begins though the job stops")
+    assert(w:count_open() <= w.options.max_concurrent, "too many at a time")
+    assert(#w.deletes <= w.options.max_concurrent or stop, "begins while many are deleted")
+  end
   w.prepares[#w.prepares + 1] = a.id
 end
 
@@ -85,6 +96,17 @@ function judge.trigger(w, a)
   local p = assert(w.open[a.id], "triggers what is not open")
   assert(p.prepared and not p.triggered and p.attempt == w.attempt)
   p.triggered = true
+  assert(a.stop == p.stops, "stops, or does not, against its request")
+  local o = w.options
+  if not o.unaligned or a.stop or p.after_end then
+    assert(a.overtake_at == 0, "overtakes")
+  else
+    assert(a.overtake_at == (o.aligned_timeout == 0 and 1 or math.max(2, p.begun + o.aligned_timeout)))
+    assert(w:count_open() == 1, "overtakes beside another")
+  end
+  local ends = {}
+  for _, t in pairs(w.tasks) do ends[t.life ~= "running"] = true end
+  assert(not (o.all_or_none and ends[true] and ends[false]), "taken while some have ended")
   local expected = {}
   for task, t in pairs(w.tasks) do
     if t.life == "finished" then
@@ -121,11 +143,16 @@ function judge.write(w, a)
   end
   assert(n == #a.snapshots)
   assert(a.final == final)
+  assert(a.stop == p.stops)
+  local ended = 0
+  for _, s in pairs(p.acks) do ended = ended + (s.how == "ended" and 1 or 0) end
+  assert(not w.options.all_or_none or ended == 0 or final or next(p.left) or ended == n, "mixed")
 end
 
 function judge.complete(w, a)
   assert(w.alive and w.ended[a.id] == "completed" and w.just == a.id, "tells of no completion")
   assert(w.just_attempt == w.attempt, "tells another attempt")
+  assert(a.stop == w.just_stops)
   w.told[a.id] = true
 end
 
@@ -136,8 +163,11 @@ function judge.abort(w, a)
   if a.reason == "expired" then assert(w.mono >= p.expires, "expires too early") end
   if p.written then assert(a.reason == "finalize", "aborts what is written") end
   if p.triggered and next(p.waits) == nil and not p.written then
-    assert(a.reason == "subsumed", "aborts what is decided")
+    assert(a.reason == "subsumed" or (w.options.all_or_none and a.reason == "task_closing"),
+      "aborts what is decided")
   end
+  if a.reason == "expired" and p.triggered then assert(p.waits[a.task], "blames who has acknowledged") end
+  if w.stop and w.stop.id == a.id then w.stop = nil end
   if a.reason == "subsumed" then assert(a.id < w.latest) end
   w.ended[a.id] = "aborted"
   w.open[a.id] = nil
@@ -162,13 +192,26 @@ function judge.finished(w, a)
   for id, p in pairs(w.open) do
     assert(not (p.attempt == w.attempt and p.waits[a.task]), "leaves though it is waited for by " .. id)
   end
+  if w.stop and not w.stop.done then assert(t.final, "leaves though the stop needs it") end
   t.life = "finished"
+end
+
+function judge.drain(w)
+  assert(w.stop and w.stop.drain and not w.stop.told, "drains unasked")
+  w.stop.told = true
+end
+
+function judge.refused(_, a)
+  assert(a.reason == "io", "tells of what is nobody's fault")
 end
 
 function judge.answer(w, a)
   assert(w.requests[a.request] == false, "answers twice or nobody")
   w.requests[a.request] = a.reason
   if a.reason == "none" then assert(w.ended[a.id] == "completed") end
+  if w.stop and a.request == w.stop.request then
+    if a.reason == "none" then w.stop.done = true else w.stop = nil end
+  end
 end
 
 function judge.fail_job(w)
@@ -191,6 +234,13 @@ function World:drain()
   end
   assert(decided == probe.coordinator_writing(self.c))
   assert(decided == (self.writing ~= nil))
+end
+
+function World:all_ended()
+  for _, t in pairs(self.tasks) do
+    if t.life == "running" then return false end
+  end
+  return true
 end
 
 function World:event(name, ...)
@@ -219,6 +269,17 @@ function happen.request(w)
   w.requests[expected] = false
   assert(expected == probe.coordinator_request(w.c, w.now, w.mono))
   w:drain()
+end
+
+function happen.request_stop(w)
+  if chance(80) then return end
+  local expected, drain = #w.requests + 1, chance(50)
+  w.requests[expected] = false
+  local was = w.stop
+  if w.running and not was then w.stop = { request = expected, drain = drain } end
+  assert(expected == probe.coordinator_request_stop(w.c, w.now, w.mono, drain))
+  w:drain()
+  if was then assert(w.requests[expected] == "stopping") end
 end
 
 function happen.reserved(w)
@@ -251,7 +312,7 @@ function happen.written(w)
     local p = w.open[id]
     w.ended[id], w.open[id], w.latest = "completed", nil, id
     w.completed[#w.completed + 1] = id
-    w.just, w.just_attempt = id, p.attempt
+    w.just, w.just_attempt, w.just_stops = id, p.attempt, p.stops
     if w.alive and p.attempt == w.attempt then
       for task, s in pairs(p.acks) do
         if s.how == "ended" then w.tasks[task].final = s.tag end
@@ -264,6 +325,7 @@ function happen.written(w)
         q.left[task] = s and s.how == "ended" and s.tag or p.left[task] or q.left[task]
       end
     end
+    if w.stop and w.stop.id == id and w.running and p.attempt == w.attempt then w.stop.done = true end
     probe.coordinator_written(w.c, w.now, w.mono, id, ok)
     -- Retention is judged by what was there before, so the list may be one too long until now.
     w:drain()
@@ -337,7 +399,7 @@ end
 function happen.start(w)
   if w.alive then return end
   w.graph, w.cut = random_graph()
-  w.tasks, w.told = {}, {}
+  w.tasks, w.told, w.stop = {}, {}, nil
   for task = 0, #w.graph - 1 do w.tasks[task] = { life = "running" } end
   w.running, w.alive, w.attempt = true, true, w.attempt + 1
   probe.coordinator_start(w.c, w.now, w.mono, w.graph)
@@ -354,10 +416,11 @@ local function none_forgotten(w)
   end
 end
 
-function happen.stop(w)
-  if not w.alive or chance(70) then return end
+function happen.stop(w, surely)
+  if not w.alive or (not surely and chance(70)) then return end
   w.running, w.alive = false, false
   w:event("stop", pick { "task_failed", "stopped" }, chance(50) and 0 or nil)
+  w.stop = nil
   none_forgotten(w)
 end
 
@@ -366,6 +429,7 @@ function happen.suspend(w)
   w.running = false
   for _, t in pairs(w.tasks) do t.asked = false end
   w:event("suspend", "task_failed", 0)
+  w.stop = nil
   none_forgotten(w)
 end
 
@@ -383,17 +447,18 @@ end
 
 local usual = { "pass", "pass", "pass", "tick", "request", "reserved", "prepared", "prepared", "deleted",
   "written", "written", "ack", "ack", "ack", "ack", "ack", "ack", "ack", "ack", "decline", "end_of_data",
-  "finish_request", "start", "stop", "suspend", "resume", "resume" }
+  "finish_request", "start", "stop", "suspend", "resume", "resume", "request_stop" }
 local calm = { "tick", "reserved", "prepared", "deleted", "written", "ack", "ack", "ack", "ack" }
 
 -- Is there a task left to take a checkpoint, and has every other left with a final snapshot?
 local function can_be_taken(w)
-  local left = 0
+  local left, ends = 0, {}
   for _, t in pairs(w.tasks) do
+    ends[t.life ~= "running"] = true
     if t.life == "finished" and not t.final then return false end
     left = left + (t.life == "finished" and 1 or 0)
   end
-  return left < #w.graph
+  return left < #w.graph and not (w.options.all_or_none and ends[true] and ends[false])
 end
 
 -- From any state, with everything going well, a request is answered with a completed checkpoint,
@@ -402,6 +467,7 @@ end
 local function settle(w)
   w.calm = true
   happen.tick(w)
+  if w.stop then happen.stop(w, true) end -- a request behind that of a user who stops waits for its end
   happen.start(w)
   while w.writing and not w.running do happen.written(w) end
   happen.resume(w)

@@ -193,6 +193,10 @@ describe("coordinator", function()
     assert.equal("abort 1 answer 1", list(round))
     assert.equal("expired", round[1].reason)
     assert.equal("expired", round[2].reason)
+    -- Who is waited for is what the user has to know.
+    for _, a in ipairs(round) do
+      assert.same({ M, "it had not acknowledged (1 of 3 tasks had)" }, { a.task, a.text })
+    end
     assert.equal(1, probe.coordinator_failures(job.c))
     assert.equal("discard 1", list(job:ack(1, M)))
   end)
@@ -214,7 +218,9 @@ describe("coordinator", function()
   it("168. expires while its folder is being made, too", function()
     local job = manual({ timeout = 100 }, nil, { prepare = true })
     job:request()
-    assert.equal("abort 1 answer 1", list(job:at(100)))
+    local round = job:at(100)
+    assert.equal("abort 1 answer 1", list(round))
+    assert.same({ nil, "its folder was still being made" }, { round[1].task, round[1].text })
     assert.equal("", list(job:event("prepared", 1, true)))
   end)
 
@@ -492,6 +498,81 @@ describe("coordinator", function()
     assert.equal("prepare 2 trigger 2", list(round))
   end)
 
+  it("189. pause and failed checkpoint: none by default, one where it is asked for", function()
+    for pause, starts in pairs { [0] = { 200 }, [150] = { 250, 400 } } do
+      -- The second fails at 100 and the third at its own start.
+      local job = Job.new { interval = 100, failure_pause = pause }
+      job:start()
+      job:at(100)
+      job:event("decline", 1, M, "declined")
+      for i, at in ipairs(starts) do
+        assert.equal("", list(job:at(at - 1), "prepare"), at)
+        assert.equal("prepare " .. i + 1, list(job:at(at), "prepare"))
+        job:event("decline", i + 1, M, "async_failed")
+      end
+    end
+  end)
+
+  it("189. what is nobody's fault makes no pause, and a manual one heeds none", function()
+    local job = Job.new { interval = 100, failure_pause = 1000 }
+    job:start()
+    job:at(100)
+    job:event("decline", 1, M, "superseded")
+    assert.equal("prepare 2", list(job:at(200), "prepare"))
+    job:event("decline", 2, M, "declined")
+    assert.equal("prepare 3", list(select(2, job:request()), "prepare"))
+  end)
+
+  it("190. pause read is consistent: a periodic one never starts within the pause of a completion", function()
+    math.randomseed(190)
+    local job = Job.new { interval = 10, min_pause = 7, max_concurrent = 3 }
+    job:start()
+    local ended, open = -math.huge, {}
+    for _ = 1, 3000 do
+      for _, a in ipairs(job:at(job.mono + math.random(0, 4))) do
+        if a.kind == "prepare" then
+          assert.is_true(job.mono - ended >= 7, job.mono)
+          open[#open + 1] = a.id
+        end
+      end
+      if #open > 0 and math.random(3) == 1 then
+        local id = table.remove(open, math.random(#open))
+        for _, a in ipairs(job:complete(id)) do
+          assert.not_equal("prepare", a.kind)
+          if a.kind == "complete" then ended = job.mono end
+        end
+      end
+    end
+    assert.is_true(job.log[#job.log].id > 100, "too few for a meaning")
+  end)
+
+  it("191. starvation: with a pause half the time has no checkpoint, however long they take", function()
+    for pause, expected in pairs { [0] = 10000, [500] = 5000 } do
+      local job, busy, begun, id = Job.new { interval = 10, min_pause = pause }, 0, nil, nil
+      local function note(actions)
+        local prepare = find(actions, "prepare")
+        if prepare then begun, id = job.mono, prepare.id end
+      end
+      job:start()
+      while job.mono < 10000 do
+        note(job:at(job.mono + 1))
+        if begun and job.mono >= begun + 500 then
+          busy, begun = busy + 500, nil
+          note(job:complete(id))
+        end
+      end
+      assert.is_true(math.abs(busy - expected) <= 500, busy)
+    end
+  end)
+
+  it("192. a long block of everything: one checkpoint, not all that were missed", function()
+    local job = Job.new { interval = 10, timeout = 60000 }
+    job:start()
+    job.now, job.mono = job.now + 1000000, job.mono + 1000000
+    assert.equal("prepare 1", list(job:event("tick"), "prepare"))
+    assert.equal("prepare 2", list(job:complete(1), "prepare") .. list(job:at(job.mono + 10), "prepare"))
+  end)
+
   it("192. wall clock jumps", function()
     local job = Job.new { interval = 100, timeout = 250, min_pause = 20 }
     job:start()
@@ -542,12 +623,13 @@ describe("coordinator: ids", function()
     local two = job:request()
     probe.coordinator_reserved(job.c, 1000, false)
     local round = job:drain()
-    assert.equal("answer 0 reserve 1000", list(round))
+    assert.equal("answer 0 refused 0 reserve 1000", list(round))
     assert.equal(one, round[1].request)
+    assert.equal("io", round[2].reason)
     assert.equal("io", round[1].reason)
     probe.coordinator_reserved(job.c, 1000, false)
     round = job:drain()
-    assert.equal("answer 0 fail_job 0", list(round))
+    assert.equal("answer 0 refused 0 fail_job 0", list(round))
     assert.equal(two, round[1].request)
   end)
 
@@ -601,6 +683,237 @@ describe("coordinator: barriers that may overtake", function()
     assert.equal("complete 1 prepare 2 trigger 2", list(job:complete(1), "complete", "prepare", "trigger"))
     assert.equal("prepare 3 trigger 3", list(job:event("decline", 2, M, "declined"), "prepare", "trigger"))
     assert.equal("prepare 4 trigger 4", list(job:at(100), "prepare", "trigger"))
+  end)
+end)
+
+describe("coordinator: a stop", function()
+  local function ask(job, drain)
+    local round, number = job:event("request_stop", drain)
+    return round, number
+  end
+  local function end_all(job)
+    for task = 0, 2 do job:event("end_of_data", task) end
+  end
+  local function leave_all(job)
+    local all = {}
+    for task = 0, 2 do
+      for _, a in ipairs(job:event("finish_request", task)) do all[#all + 1] = a end
+    end
+    return list(all)
+  end
+
+  it("256. stop without drain: tasks stand still after their snapshot, and leave when it is complete", function()
+    local job = Job.new { interval = 100, unaligned = true }
+    job:start()
+    local round, number = ask(job, false)
+    local trigger = find(round, "trigger")
+    assert.same({ true, 0, 1 }, { trigger.stop, trigger.overtake_at, trigger.id }, "aligned")
+    assert.equal("", list(job:at(1000)), "nothing else begins")
+    round = job:ack_all(1)
+    assert.same({ true, false }, { round[1].stop, round[1].final })
+    round = job:event("written", 1, true)
+    assert.equal("complete 1 answer 1", list(round))
+    assert.same({ true, false }, { round[1].stop, round[1].final })
+    assert.same({ number, "none" }, { round[2].request, round[2].reason })
+    assert.equal("", list(job:at(5000)))
+    assert.equal("finished 0 finished 0 finished 0", leave_all(job))
+  end)
+
+  it("257. stop with drain: sources end, and the final checkpoint answers", function()
+    for _, interval in ipairs { 0, 100 } do
+      local job = Job.new { interval = interval }
+      job:start()
+      local round, number = ask(job, true)
+      assert.equal("drain 0", list(round, "drain", "prepare"))
+      assert.equal("", list(job:at(1000)), "none is half drained")
+      end_all(job)
+      round = job:complete(1, "ended")
+      assert.equal("write 1 complete 1 answer 1", list(round))
+      assert.same({ true, false }, { round[2].final, round[2].stop })
+      assert.same({ number, "none" }, { round[3].request, round[3].reason })
+      assert.equal("finished 0 finished 0 finished 0", leave_all(job))
+    end
+  end)
+
+  it("257. a task of a job without periodic checkpoints waits for the final one, too", function()
+    local job = manual()
+    ask(job, true)
+    job:event("end_of_data", S)
+    assert.equal("", list(job:event("finish_request", S)))
+    job:event("end_of_data", M)
+    job:event("end_of_data", K)
+    assert.equal("complete 1 answer 1 finished 0", list(job:complete(1, "ended"), "complete", "answer", "finished"))
+  end)
+
+  it("257. a final checkpoint that fails is tried again, and answers then", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    local _, number = ask(job, true)
+    end_all(job)
+    assert.equal("abort 1", list(job:event("decline", 1, K, "async_failed")))
+    job:at(100)
+    assert.equal(number, find(job:complete(2, "ended"), "answer").request)
+  end)
+
+  it("258. stop while a source ends by itself: the final checkpoint is the one to stop with", function()
+    for _, drain in ipairs { true, false } do
+      -- All had ended: it is under way.
+      local job = Job.new { interval = 100 }
+      job:start()
+      end_all(job)
+      local round, number = ask(job, drain)
+      assert.equal("", list(round))
+      assert.equal(number, find(job:complete(1, "ended"), "answer").request)
+      -- It is complete, and tasks are leaving.
+      job = Job.new { interval = 100 }
+      job:start()
+      end_all(job)
+      job:complete(1, "ended")
+      job:event("finish_request", S)
+      round, number = ask(job, drain)
+      assert.equal("answer 1", list(round))
+      assert.same({ number, "none" }, { round[1].request, round[1].reason })
+    end
+  end)
+
+  it("258. all end while it is taken: it is the final one", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    local _, number = ask(job, false)
+    end_all(job)
+    local round = job:complete(1, "ended")
+    assert.equal("write 1 complete 1 answer 1", list(round))
+    assert.same({ true, number }, { round[2].final, round[3].request })
+    assert.equal("", list(job:at(1000)))
+  end)
+
+  it("258. a part has ended: their final snapshots are listed, the others' as they are", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    job:event("end_of_data", S)
+    job:at(100)
+    job:ack(1, S, "ended", 7)
+    job:ack(1, M)
+    job:ack(1, K)
+    job:event("written", 1, true)
+    assert.equal("finished 0", list(job:event("finish_request", S)))
+    assert.same({ M }, find(ask(job, false), "trigger").tasks)
+    job:ack(2, M)
+    local write = find(job:ack(2, K), "write")
+    assert.same({ 7, "finished" }, { write.snapshots[1].bytes, write.snapshots[1]["end"] })
+  end)
+
+  it("258. no task leaves whose state it would lose, until it has failed", function()
+    local job = manual({}, nil, { prepare = true })
+    job:event("end_of_data", S)
+    ask(job, false)
+    assert.equal("", list(job:event("finish_request", S)))
+    assert.equal("abort 1 answer 1 finished 0", list(job:event("prepared", 1, false)))
+  end)
+
+  it("259. stop declined or failed: the job goes on, and can be stopped again", function()
+    local job = Job.new { interval = 100, timeout = 50 }
+    job:start()
+    local _, number = ask(job, false)
+    local round = job:event("decline", 1, M, "async_failed", "the disk is full")
+    assert.equal("abort 1 answer 1", list(round))
+    assert.same({ number, "async_failed", "the disk is full" },
+      { round[2].request, round[2].reason, round[2].text })
+    assert.equal("prepare 2 trigger 2", list(job:at(100), "prepare", "trigger"))
+    job:complete(2)
+    assert.is_true(find(ask(job, false), "trigger").stop)
+    assert.equal("expired", find(job:at(150), "answer").reason)
+    assert.is_true(find(ask(job, false), "trigger").stop)
+    assert.equal("complete 4 answer 4", list(job:complete(4), "complete", "answer"))
+  end)
+
+  it("259. the attempt ends: it is answered, and the next one is not stopped", function()
+    for _, drain in ipairs { true, false } do
+      local job = Job.new { interval = 100 }
+      job:start()
+      local _, number = ask(job, drain)
+      local answer = find(job:event("stop", "task_failed", M), "answer")
+      assert.same({ number, "task_failed" }, { answer.request, answer.reason })
+      job:start()
+      local round = job:at(100)
+      assert.is_false(find(round, "trigger").stop)
+      assert.equal("complete", find(job:complete(find(round, "trigger").id), "complete").kind)
+    end
+  end)
+
+  it("260. decided before a task fails: it completes, and answers", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    ask(job, false)
+    assert.is_true(find(job:ack_all(1), "write").stop)
+    assert.equal("", list(job:event("stop", "task_failed", M)))
+    local round = job:event("written", 1, true)
+    assert.equal("answer 1", list(round))
+    assert.equal("none", round[1].reason)
+  end)
+
+  it("goes before all that waits, and beside what is pending", function()
+    local job = manual { max_concurrent = 1 }
+    job:request()
+    local second = job:request()
+    assert.equal("prepare 2 trigger 2", list((ask(job, false))))
+    assert.equal("complete 2 answer 2 abort 1 answer 1", list(job:complete(2), "complete", "answer", "abort"))
+    assert.equal("", list(job:event("tick")), "what waited is not begun any more")
+    local round = job:event("stop", "stopped")
+    assert.equal("answer 0", list(round))
+    assert.equal(second, round[1].request)
+  end)
+
+  it("waits for a folder that is being made, and is not overtaken then", function()
+    local job = manual({}, nil, { prepare = true })
+    job:request()
+    assert.equal("", list((ask(job, false))))
+    assert.equal("trigger 1 prepare 2", list(job:event("prepared", 1, true)))
+    assert.is_true(find(job:event("prepared", 2, true), "trigger").stop)
+  end)
+
+  it("lets a checkpoint of before go on while it drains", function()
+    local job = Job.new { interval = 100 }
+    job:start()
+    job:at(100)
+    assert.equal("drain 0", list((ask(job, true))))
+    assert.equal("complete 1", list(job:complete(1), "complete", "prepare"))
+    end_all(job)
+    assert.equal("complete 2 answer 2", list(job:complete(2, "ended"), "complete", "answer"))
+  end)
+
+  it("is refused while another is under way, and where none can be taken", function()
+    local job = manual()
+    ask(job, false)
+    assert.equal("stopping", ask(job, true)[1].reason)
+    job = manual()
+    job:event("end_of_data", S)
+    job:event("finish_request", S) -- leaves, and nothing holds its state
+    for _, drain in ipairs { true, false } do
+      local round = ask(job, drain)
+      assert.equal("answer 0", list(round))
+      assert.equal("not_running", round[1].reason)
+    end
+    assert.equal("not_running", ask(Job.new(), false)[1].reason, "before the start")
+  end)
+
+  it("is refused where some have ended and none is taken then; with drain it is not", function()
+    local job = Job.new { interval = 100, all_or_none = true }
+    job:start()
+    job:event("end_of_data", S)
+    local round = ask(job, false)
+    assert.equal("not_running", round[1].reason)
+    assert.matches("after_tasks_finish = false", round[1].text, 1, true)
+    assert.equal("drain 0", list((ask(job, true))))
+  end)
+
+  it("fails where no id can be reserved for it", function()
+    local job = manual({}, nil, { reserve = true })
+    ask(job, false)
+    probe.coordinator_reserved(job.c, 1000, false)
+    local round = job:drain()
+    assert.equal("answer 0 refused 0", list(round, "answer", "refused"))
+    assert.equal("io", round[1].reason)
   end)
 end)
 
@@ -720,14 +1033,46 @@ describe("coordinator: end of input", function()
     local job = Job.new { interval = 60000 }
     job:start()
     end_all(job)
-    for id = 1, 4 do
+    -- Each pause is twice the one before, up to ten seconds.
+    local at = 0
+    for id, pause in ipairs { 1000, 2000, 4000, 8000, 10000, 10000 } do
       job:ack_all(id, "ended")
-      assert.equal("abort " .. id, list(job:event("written", id, false)))
-      assert.equal(id * 1000, probe.coordinator_deadline(job.c))
-      assert.equal(id + 1, find(job:at(id * 1000), "trigger").id)
+      local round = job:event("written", id, false)
+      assert.equal("abort " .. id, list(round))
+      assert.same({ true, pause, 600000 }, { round[1].final, round[1].retry, round[1].timeout })
+      at = at + pause
+      assert.equal(at, probe.coordinator_deadline(job.c))
+      assert.equal(id + 1, find(job:at(at), "trigger").id)
+    end
+    assert.is_true(find(job:complete(7, "ended"), "complete").final)
+    assert.is_true(probe.coordinator_deadline(job.c) > 2 ^ 62, "nothing is planned after the final one")
+  end)
+
+  it("296. is given twice the time when it expires, since nothing else is left to do", function()
+    local job = Job.new { interval = 50, timeout = 100 }
+    job:start()
+    end_all(job)
+    local at = 0
+    for id, timeout in ipairs { 100, 200, 400, 800 } do
+      at = at + timeout
+      assert.equal("", list(job:at(at - 1), "abort"))
+      local abort = find(job:at(at), "abort")
+      assert.same({ "expired", S, 2 * timeout }, { abort.reason, abort.task, abort.timeout })
+      at = at + abort.retry
+      assert.equal(id + 1, find(job:at(at), "trigger").id)
     end
     assert.is_true(find(job:complete(5, "ended"), "complete").final)
-    assert.is_true(probe.coordinator_deadline(job.c) > 2 ^ 62, "nothing is planned after the final one")
+  end)
+
+  it("296. has its usual time again in a new attempt", function()
+    local job = Job.new { interval = 50, timeout = 100 }
+    job:start()
+    end_all(job)
+    assert.equal(200, find(job:at(100), "abort").timeout)
+    job:event("stop", "task_failed", K)
+    job:start()
+    end_all(job)
+    assert.equal(200, find(job:at(200), "abort").timeout)
   end)
 
   it("296. is followed by no periodic one while the tasks leave", function()

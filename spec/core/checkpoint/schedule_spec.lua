@@ -86,6 +86,23 @@ describe("schedule", function()
     assert.equal("periodic", (poll(s, 200)))
   end)
 
+  it("189. pause and failed checkpoint: one that is asked for never ends an older, longer one", function()
+    local s = new { interval = 100, min_pause = 50 }
+    probe.schedule_completed(s, 90)
+    probe.schedule_failed(s, 95, 20)
+    probe.schedule_tick(s, 100)
+    assert.equal("nothing", (poll(s, 139)))
+    assert.equal(140, probe.schedule_deadline(s))
+    probe.schedule_failed(s, 135, 30)
+    probe.schedule_tick(s, 140)
+    assert.equal("nothing", (poll(s, 164)))
+    probe.schedule_tick(s, 165)
+    assert.equal("periodic", (poll(s, 165)))
+    probe.schedule_failed(s, 200, 0)
+    probe.schedule_tick(s, 265)
+    assert.equal("periodic", (poll(s, 265)), "no pause")
+  end)
+
   it("keeps to the planned timeline when a tick is late, and makes up for none", function()
     local s = new { interval = 10 }
     probe.schedule_tick(s, 1003)

@@ -51,7 +51,7 @@ describe("inflight_files", function()
 
   local function sent(bytes, sender) return { edge = 0, sender = sender or 0, receiver = 1, side = 1,
                                               buffers = { bytes } } end
-  local function file(id, group) return tmp.read("chk-" .. id .. "/g" .. (group or 0) .. "-a3.inflight") end
+  local function file(id, group) return tmp.read("chk-" .. id .. "/r0-g" .. (group or 0) .. "-a3.inflight") end
 
   it("says of each part which channel it is of and where it lies", function()
     local f = open(1, 5)
@@ -71,7 +71,7 @@ describe("inflight_files", function()
     local function expect(i, want)
       want.kind, want.generation, want.position = 3, 4, want.position or 0
       if want.file then
-        want.length, want.skip, want.file = size, 0, "g0-a3.inflight"
+        want.length, want.skip, want.file = size, 0, "r0-g0-a3.inflight"
         want.checksum = require "support.xxh64" (file(7))
       end
       assert.same(want, h[i])
@@ -176,7 +176,7 @@ describe("inflight_files", function()
       assert.equal(op == "create" and "0:1 1:1" or "0:EIO 1:EIO", told, op)
       assert.equal(0, f.buffers())
       if op ~= "create" then assert.same({}, list("chk-7"), op) end
-      probe.storage_remove(s, dir .. "/chk-7/g0-a3.inflight")
+      probe.storage_remove(s, dir .. "/chk-7/r0-g0-a3.inflight")
     end
     local f = open(2, 2)
     f.begin(0, 7); f.begin(1, 7)
@@ -222,7 +222,7 @@ describe("inflight_files", function()
     f.add(0, 8, { sent "own", rests = { rest } })
     local h = f.out[1].handles
     assert.equal(2, #h)
-    assert.equal("g0-a3.inflight", h[1].file)
+    assert.equal("r0-g0-a3.inflight", h[1].file)
     assert.is_nil(h[1].directory)
     assert.same({ 0, 12 + 2 + 12 + 2, 2, 5, 1 }, { h[1].skip, h[1].bytes, h[1].generation, h[1].sender,
                                                    h[1].side })

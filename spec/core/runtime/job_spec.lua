@@ -61,6 +61,12 @@ describe("job", function()
     end
   end
 
+  -- Wait until the sinks have got as many values of this attempt.
+  local function arrived(job, count)
+    local limit = os.time() + 60
+    while job:records("out") < count do assert(os.time() < limit, "the values do not arrive") end
+  end
+
   local function finish(job, each)
     engine:allow(each)
     engine:finish()
@@ -229,6 +235,56 @@ describe("job", function()
       local status = job:wait()
       assert.equal("failed", status.state)
       assert.matches("tolerable_failures", status.error)
+    end)
+
+    for _, drain in ipairs { false, true } do
+      local how = drain and "with" or "without"
+      it(("259. a stop %s drain whose checkpoint cannot be written"):format(how), function()
+        local job = start { parallelism = 2, attempts = 3, interval_ms = drain and 1 or nil }
+        engine:allow(50)
+        assert(job:checkpoint())
+        engine:fail("rename", "_metadata", 1)
+        local id, message = job:stop(drain)
+        if drain then -- it is tried again: nothing else is left to do
+          assert(id, message)
+          assert.same({ "finished", false }, { job:wait().state, job:wait().stopped })
+          return
+        end
+        assert.is_nil(id)
+        assert.matches("_metadata could not be written", message, 1, true)
+        finish(job, 100) -- it goes on
+      end)
+
+      it(("260. a stop %s drain of which a sink cannot commit"):format(how), function()
+        local job = start { parallelism = 2, attempts = 3 }
+        engine:allow(50)
+        arrived(job, 50 * SPLITS)
+        engine:fail("rename", "/out/job.out.", 1)
+        local id = assert(job:stop(drain))
+        local status = job:wait()
+        assert.equal(1, engine:failed())
+        if drain then -- the job is complete: the next attempt commits, and does nothing else
+          assert.same({ "finished", 2 }, { status.state, status.attempt })
+          assert_exactly_once(50)
+          return
+        end
+        assert.same({ "failed", 1, id }, { status.state, status.attempt, status.last },
+          "no attempt runs on behind the checkpoint that stopped it")
+        finish(start { parallelism = 3, from = "latest" }, 100)
+      end)
+    end
+
+    it("256. stops at any moment, again and again, and what follows goes on there", function()
+      for round = 1, 15 do
+        local job = start { parallelism = round % 3 + 1, interval_ms = 1,
+                            from = round > 1 and "latest" or nil }
+        engine:allow(20 * round)
+        if round % 2 == 0 then job:wait_checkpoint(job:wait("running").last + 1) end
+        assert(job:stop(false))
+        local status = job:wait()
+        assert.same({ "finished", true }, { status.state, status.stopped })
+      end
+      finish(start { parallelism = 2, from = "latest" }, 320)
     end)
 
     it("syncs what lies in its folder, unless it was told not to", function()

@@ -452,4 +452,88 @@ describe("job_dir", function()
       assert.equal(0, probe.job_discard(job, 5, { "b" }))
     end)
   end)
+
+  describe("hold", function()
+    -- A checkpoint that keeps a rest of in-flight data in older folders.
+    local function with_rest(id, rests)
+      local handles = {}
+      for i, path in ipairs(rests) do
+        local folder, file = path:match "(.*)/(.*)"
+        local data = assert(tmp.read("visits/" .. path))
+        handles[i] = { kind = 3, edge = 0, sender = 0, receiver = i, generation = 1, side = 0,
+                       directory = folder, file = file, length = #data, checksum = xxh64(data),
+                       offset = 0, bytes = 1 }
+      end
+      probe.job_prepare(job, id)
+      assert(probe.metadata_write(s, dir .. "/visits/chk-" .. id, {
+        id = id, job_id = "visits",
+        operators = { { uid = "o", parallelism = 1, max_parallelism = 1,
+                        subtasks = { { handles = handles } } } },
+        edges = { { from = "a", output = "", to = "o", partitioner = "hash" } },
+      }))
+    end
+
+    local FILE, OTHER = "chk-3/f", "chk-3/other"
+    before_each(function() checkpoint(3, { "f", "other", "third" }) end)
+
+    it("keeps what a task still reads, until it reads no more", function()
+      probe.job_hold(job, "task", 1, FILE)
+      probe.job_hold(job, "task", 2, FILE)
+      probe.job_hold(job, "task", 2, OTHER)
+      probe.job_hold(job, "task", 2, OTHER)
+      assert.equal(0, probe.job_delete(job, 3))
+      assert.same({ FILE, OTHER }, files())
+      assert.same({ OTHER }, probe.job_drop(job, "task", 2))
+      assert.same({ FILE }, files())
+      assert.same({ FILE }, probe.job_drop(job, "task", 1))
+      assert.same({}, files())
+      assert.same({}, folders())
+      assert.same({}, probe.job_drop(job, "task", 1))
+    end)
+
+    it("drops nothing while its checkpoint stands", function()
+      probe.job_hold(job, "task", 1, FILE)
+      assert.same({ FILE }, probe.job_drop(job, "task", 1))
+      assert.same({ "chk-3/_metadata", FILE, OTHER, "chk-3/third" }, files())
+    end)
+
+    it("a pending checkpoint holds what tasks held when it was triggered", function()
+      probe.job_hold(job, "task", 1, FILE)
+      probe.job_share(job, 8)
+      probe.job_hold(job, "task", 2, OTHER) -- later: not its
+      assert.equal(0, probe.job_delete(job, 3))
+      assert.same({}, probe.job_drop(job, "task", 1))
+      assert.same({ OTHER }, probe.job_drop(job, "task", 2))
+      assert.same({ FILE }, files())
+      with_rest(8, { FILE })
+      assert.same({ FILE }, probe.job_drop(job, "checkpoint", 8))
+      assert.same({ FILE, "chk-8/_metadata" }, files()) -- it is listed now
+      with_rest(9, { FILE })
+      assert.equal(0, probe.job_delete(job, 8))
+      assert.same({ FILE, "chk-9/_metadata" }, files())
+      assert.equal(0, probe.job_delete(job, 9))
+      assert.same({}, folders())
+    end)
+
+    it("of an aborted checkpoint ends without a trace", function()
+      probe.job_hold(job, "task", 1, FILE)
+      probe.job_share(job, 8)
+      assert.same({}, probe.job_drop(job, "task", 1))
+      assert.equal(0, probe.job_delete(job, 3))
+      assert.same({ FILE }, files())
+      assert.same({ FILE }, probe.job_drop(job, "checkpoint", 8))
+      assert.same({}, folders())
+    end)
+
+    it("ends with the process: a start sweeps what no metadata lists", function()
+      probe.job_hold(job, "task", 1, FILE)
+      probe.job_hold(job, "task", 1, OTHER)
+      with_rest(8, { OTHER })
+      assert.equal(0, probe.job_delete(job, 3))
+      assert.same({ FILE, OTHER, "chk-8/_metadata" }, files())
+      reopen()
+      assert.equal(1, probe.job_sweep(job))
+      assert.same({ OTHER, "chk-8/_metadata" }, files())
+    end)
+  end)
 end)

@@ -15,7 +15,7 @@ end
 local function inflight(edge)
   return { kind = 3, edge = edge, sender = 3, receiver = 1, origin = 0, generation = 2, side = 1,
            watermark = -9, idle = true, first = 4, last = 5, directory = "chk-40",
-           file = "g0-a7.inflight", length = 5000, checksum = -3, offset = 60, bytes = 4000,
+           file = "r0-g0-a7.inflight", length = 5000, checksum = -3, offset = 60, bytes = 4000,
            skip = 17 }
 end
 
@@ -260,7 +260,7 @@ describe("metadata", function()
       local flight = m.operators[2].subtasks[2].handles[3]
       probe.storage_make_dir(s, dir .. "/chk-40")
       for path, h in pairs { ["chk-42/a"] = a, ["chk-42/b/c"] = c, ["chk-3/old"] = old,
-                             ["chk-40/g0-a7.inflight"] = flight } do
+                             ["chk-40/r0-g0-a7.inflight"] = flight } do
         local data = path:rep(20000)
         tmp.write(path, data)
         h.length, h.checksum = #data, xxh64(data)
@@ -278,7 +278,7 @@ describe("metadata", function()
 
     it("322. names a file that is missing, in its own folder or an older one", function()
       for _, path in ipairs { "chk-42/a", "chk-42/b/c", "chk-3/old",
-                              "chk-40/g0-a7.inflight" } do
+                              "chk-40/r0-g0-a7.inflight" } do
         local data = tmp.read(path)
         probe.storage_remove(s, dir .. "/" .. path)
         local ok, message, code = verify(false)

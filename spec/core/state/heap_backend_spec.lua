@@ -431,6 +431,42 @@ describe("heap backend", function()
       assert.equal(sums[1][2], sums[2][2])
     end)
 
+    it("orders rows by state, key, namespace and map key, whatever keys have in common", function()
+      math.randomseed(7)
+      local makers = {
+        function(i) return tostring(i) end,                                -- of several lengths
+        function(i) return ("the same for all of them, %d"):format(i) end,
+        function(i) return ("a"):rep(i % 100) .. ("\0"):rep(i // 100) end, -- prefixes of others
+        function(i) return ("%08d behind eight bytes %d"):format(i % 3, i) end,
+        function(i) return string.pack(">I8", i * 0x9E3779B97F4A7C15) end,
+        function() return "one key" end,                                   -- and many namespaces
+      }
+      for _, key in ipairs(makers) do
+        local h = probe.heap_new("counts", 5, 5)
+        local b, m = probe.heap_declare(h, "b", VALUE), probe.heap_declare(h, "m", MAP)
+        local a, written = probe.heap_declare(h, "a", VALUE), 0
+        for i = 1, 1000 do
+          local space = i % 3 == 0 and "" or ("n%d"):format(math.random(1000000))
+          if probe.heap_get(h, i % 2 == 0 and a or b, 5, key(i), space) == nil then written = written + 1 end
+          probe.heap_put(h, i % 2 == 0 and a or b, 5, key(i), space, "v")
+          if i % 10 == 0 and not probe.heap_map_get(h, m, 5, key(i), "n", "x" .. i) then
+            probe.heap_map_put(h, m, 5, key(i), "n", "x" .. i, "v")
+            written = written + 1
+          end
+        end
+        local rows = probe.heap_rows(snapshot(h, 1), dir)
+        assert.equal(written, #rows)
+        local function less(x, y)
+          for _, field in ipairs { "state", "key", "space", "map_key" } do
+            local p, q = x[field] or "", y[field] or ""
+            if p ~= q then return p < q end
+          end
+          return false
+        end
+        for i = 2, #rows do assert.is_true(less(rows[i - 1], rows[i])) end
+      end
+    end)
+
     it("frees a large map that folding cleared in steps", function()
       local h, _, m = window()
       for i = 1, 1000 do probe.heap_map_put(h, m, 0, "k", "", "e" .. i, "v") end
