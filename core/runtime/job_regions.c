@@ -40,6 +40,7 @@ void sc__regions_fini(sc_job_t *job) {
     sc__origin_unref(job->regions[i].origin);
     sc_error_clear(&job->regions[i].failure);
     free(job->regions[i].name);
+    free(job->regions[i].why);
   }
   free(job->regions);
   sc_regions_destroy(job->layout);
@@ -249,8 +250,9 @@ void sc__job_task_finished(sc_job_t *job, uint32_t task) {
 static void log_recovered(sc_region_t *r) {
   char *name = who(r);
   sc__job_log(r->job, SC_LOG_WARN, r->origin ? r->origin->metadata->id : 0, NULL,
-              "%srecovered in %" PRId64 " ms from %s", name,
-              sc__job_mono(r->job) - r->failed_at_ms, r->origin ? r->origin->dir : "the beginning");
+              "%srecovered in %" PRId64 " ms from %s, after %s", name,
+              sc__job_mono(r->job) - r->failed_at_ms, r->origin ? r->origin->dir : "the beginning",
+              r->why);
   free(name);
   r->failed_at_ms = 0;
 }
@@ -309,6 +311,14 @@ void sc__region_released(sc_region_t *r) {
 
 /* ---- it fails ---- */
 
+/* For the line that tells of its recovery. */
+static void remember(sc_region_t *r) {
+  free(r->why);
+  r->why = sc_error_format(&r->failure);
+  r->why[strcspn(r->why, "\n")] = 0;
+  r->failed_at_ms = sc__job_mono(r->job);
+}
+
 static void fail(sc_region_t *r, uint64_t cause, uint32_t task, const sc_error_t *err) {
   sc_job_t *job = r->job;
   bool reopening = r->state == SC_REGION_REOPENING;
@@ -317,7 +327,7 @@ static void fail(sc_region_t *r, uint64_t cause, uint32_t task, const sc_error_t
   r->cause = cause;
   r->granted = false;
   if (!reopening)
-    r->failed_at_ms = sc__job_mono(job);
+    remember(r);
   /* Before all were ready it was restoring: what it restored from may be what is wrong. */
   r->suspect = r->state == SC_REGION_STARTING && r->origin && r->origin == job->origin &&
                (err->code == SC_ECORRUPT || err->code == SC_ENOTFOUND);
