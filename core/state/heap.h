@@ -48,6 +48,7 @@ typedef struct sc_heap sc_heap_t;
 typedef struct sc_heap_state {
   char *name;           /* unique in the window */
   sc_state_kind_t kind; /* as declared or restored */
+  bool is_map;          /* of the kind: addressed by map keys */
   bool declared;        /* false: only a restore brought it */
 } sc_heap_state_t;
 
@@ -93,10 +94,10 @@ struct sc_heap {
   uint64_t epoch;               /* in which cells are born now; from 1 */
   sc_cell_list_t garbage;       /* cells that left and that no cut sees */
   sc_map_iterator_t *iterators; /* live ones */
+  int expected_state;           /* of a key's states the one that is fetched ahead, or -1 */
   struct {
     uint32_t hash;              /* of an address that is expected */
     uint16_t group;             /* its key group */
-    bool is_map;                /* its state's sort */
   } expected[SC_HEAP_EXPECTED]; /* a ring */
   uint32_t n_expected;          /* since the beginning; its low bits are the place in the ring */
 };
