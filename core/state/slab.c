@@ -9,13 +9,19 @@
 #define GROWTH 8        /* a new page has room for one in so many of its size's slots */
 #define SHARED_MAX 1024 /* larger slots have a page each */
 
+/* A slot that was given back: what was stored in it is the link. */
+typedef struct free_slot {
+  sc_slot_t slot;
+  struct free_slot *next;
+} free_slot_t;
+
 struct sc_page {
   sc_page_t *next;         /* in slab->pages; fixed while somebody may be walking */
   sc_page_t *before;       /* in slab->pages */
   sc_page_t *next_open;    /* in shelf->open */
   sc_page_t *before_open;  /* in shelf->open */
   sc_slab_t *slab;         /* that it belongs to */
-  sc_slot_t *free;         /* slots that were given back */
+  free_slot_t *free;       /* slots that were given back */
   size_t slot_size;        /* bytes of each slot */
   uint16_t slots;          /* of the page */
   uint16_t used;           /* slots that were ever taken: those behind have never been */
@@ -162,7 +168,7 @@ static sc_page_t *find_open(const sc_shelf_t *shelf, size_t size) {
 }
 
 sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
-  size = round_size(size);
+  size = round_size(size < sizeof(free_slot_t) ? sizeof(free_slot_t) : size);
   uint16_t i = find_shelf(s, size > SHARED_MAX ? 0 : size);
   sc_shelf_t *shelf = &s->shelves[i];
   sc_page_t *p = find_open(shelf, size);
@@ -172,9 +178,9 @@ sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
   } else if (p->live == 0) {
     shelf->empty--;
   }
-  sc_slot_t *slot = p->free;
+  sc_slot_t *slot = p->free ? &p->free->slot : NULL;
   if (slot) {
-    p->free = slot->next;
+    p->free = p->free->next;
   } else {
     slot = slot_at(p, p->used++);
     uint64_t place = (uint64_t)((uint8_t *)slot - (uint8_t *)p) / 8;
@@ -219,8 +225,9 @@ void sc_slab_give(sc_slot_t *slot, bool walked) {
   atomic_store_explicit(&slot->stamp, place, memory_order_relaxed);
   if (!p->free && p->used == p->slots)
     open_page(shelf, p);
-  slot->next = p->free;
-  p->free = slot;
+  free_slot_t *given = (free_slot_t *)slot;
+  given->next = p->free;
+  p->free = given;
   p->live--;
   shelf->live--;
   s->live--;
