@@ -51,6 +51,7 @@ typedef struct sc_item {
   bool shared;                /* another receiver gets the opaque value, or its emitter keeps it */
   int64_t timestamp;          /* ms */
   uint16_t key_group;         /* with has_key: key bytes and their group at the receiver */
+  uint64_t key_hash;          /* sc_hash of the key, or 0; an emitter leaves it 0 */
   sc_bytes_t key;             /* an emitter may leave key_group 0: the driver computes it */
   sc_bytes_t bytes;           /* the value where opaque_ops is NULL */
   void *opaque;
@@ -133,6 +134,7 @@ struct sc_op_context {
   sc_timers_t *timers;              /* likewise */
   bool has_key;                     /* a key is current (inside begin/begin_timer of a keyed one) */
   uint16_t key_group;
+  uint64_t key_hash;                /* sc_hash of the key, or 0: for addresses of its state */
   sc_bytes_t key;                   /* key bytes */
   int64_t watermark;                /* current watermark of the operator */
   int64_t wake_at_ms;               /* sources: with IDLE, wall-clock ms to poll again; INT64_MAX */
