@@ -31,6 +31,11 @@
   XX(NO_OVERDRAFT, "a task that waits to start a checkpoint waits for room, too")                  \
   XX(MAIL_AT_ONCE, "a mailed trigger starts an aligned checkpoint before the closing elements")    \
   XX(SETTLE_GONE, "a barrier for a finished receiver stays unsettled")                             \
+  XX(NO_GENERATIONS, "what was in flight is read in another order than it was sent")               \
+  XX(NO_TAG, "what is kept again is kept without its holder's key groups")                         \
+  XX(SENDER_FIRST, "a virtual channel begins with the sender's part")                              \
+  XX(REST_NOT_HELD, "a pending checkpoint does not hold the files of which it keeps a rest")       \
+  XX(EOI_KEPT, "a restored sender does not send its end of input again")                           \
   XX(REGION_EARLY, "a region goes back before the checkpoint that was decided is written")         \
   XX(REGION_SWEEPS, "a region that goes back sweeps what the sinks of others have pending")        \
   XX(REGION_SPLITS, "a region that goes back sets back the enumerators of others")                 \

@@ -9,10 +9,18 @@
 #define BUCKETS_MOVED 8 /* old buckets that an insertion or a removal moves */
 #define ROOM_MAX 0x7fff /* unused bytes that a cell can say of itself */
 #define ROOM_LEAST 64   /* a value that leaves more unused, and more than it needs, moves */
+#define BLOCK_SLOTS 254
+#define GIVEN_AHEAD 16  /* slots that are fetched from memory before their turn to be given back */
 
-sc_cells_t *sc_cells_create(void) {
+struct sc_cell_block {
+  sc_cell_block_t *next;        /* of the list */
+  uint32_t n;                   /* slots that are here, at least 1 */
+  sc_slot_t *slots[BLOCK_SLOTS];
+};
+
+sc_cells_t *sc_cells_create(sc_pages_t *source) {
   sc_cells_t *c = sc_calloc(1, sizeof *c);
-  sc_slab_init(&c->slab);
+  sc_slab_init(&c->slab, source);
   return c;
 }
 
@@ -191,6 +199,19 @@ static sc_cell_t *new_cell(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
   return e;
 }
 
+static void add_to(sc_cell_list_t *list, sc_slot_t *slot) {
+  sc_cell_block_t *b = list->first;
+  if (!b || b->n == BLOCK_SLOTS) {
+    b = sc_malloc(sizeof *b);
+    b->next = list->first;
+    b->n = 0;
+    list->first = b;
+    if (!list->last)
+      list->last = b;
+  }
+  b->slots[b->n++] = slot;
+}
+
 /* Nobody finds it in the table any more. */
 static void leave(sc_cell_t *cell, const sc_cells_guard_t *guard) {
   sc_slot_t *old = &cell->slot;
@@ -198,10 +219,7 @@ static void leave(sc_cell_t *cell, const sc_cells_guard_t *guard) {
     sc_slab_give(old, guard->walked);
     return;
   }
-  old->next = guard->kept->first;
-  guard->kept->first = old;
-  if (!guard->kept->last)
-    guard->kept->last = old;
+  add_to(guard->kept, old);
 }
 
 /* May a value of that length stand where this cell's value does? */
@@ -255,16 +273,29 @@ void sc_cell_list_join(sc_cell_list_t *to, sc_cell_list_t *from) {
 }
 
 int sc_cell_list_give(sc_cell_list_t *list, int budget) {
-  for (; list->first && budget > 0; budget--) {
-    sc_slot_t *slot = list->first;
-    list->first = slot->next;
-    if (list->first)
-      __builtin_prefetch(list->first);
-    else
+  while (list->first && budget > 0) {
+    sc_cell_block_t *b = list->first;
+    for (; b->n > 0 && budget > 0; budget--) {
+      b->n--;
+      if (b->n >= GIVEN_AHEAD)
+        __builtin_prefetch(b->slots[b->n - GIVEN_AHEAD], 1);
+      sc_slab_give(b->slots[b->n], false);
+    }
+    if (b->n > 0)
+      break;
+    list->first = b->next;
+    if (!list->first)
       list->last = NULL;
-    sc_slab_give(slot, false);
+    free(b);
   }
   return budget;
+}
+
+void sc_cell_list_fini(sc_cell_list_t *list) {
+  for (sc_cell_block_t *b = list->first, *next; b; b = next) {
+    next = b->next;
+    free(b);
+  }
 }
 
 uint64_t sc_cells_bytes(const sc_cells_t *c) {

@@ -28,7 +28,7 @@
 #include "table.h"
 
 typedef struct sc_cell {
-  sc_slot_t slot;     /* first; next: of a list of kept ones */
+  sc_slot_t slot;     /* first */
   uint32_t hash;      /* of the address */
   uint32_t key_len;   /* bytes of the key */
   uint32_t value_len; /* bytes of the value */
@@ -39,9 +39,11 @@ typedef struct sc_cell {
 
 #define SC_CELL_SPACED 0x8000 /* the cell has a namespace */
 
-/* Cells that a snapshot has still to read, newest first, linked by their slots. */
+/* Cells that left the table and that a snapshot has still to read. In blocks, not linked: who gives
+ * them back can have many of them on their way from memory. */
+typedef struct sc_cell_block sc_cell_block_t;
 typedef struct sc_cell_list {
-  sc_slot_t *first, *last; /* NULL where it is empty */
+  sc_cell_block_t *first, *last; /* NULL where it is empty */
 } sc_cell_list_t;
 
 /* What a change has to heed; the window's, made anew for each change. */
@@ -63,7 +65,7 @@ typedef struct sc_cells {
   sc_slab_t slab;      /* where the cells are */
 } sc_cells_t;
 
-sc_cells_t *sc_cells_create(void);
+sc_cells_t *sc_cells_create(sc_pages_t *source); /* of pages; borrowed */
 void sc_cells_destroy(sc_cells_t *c); /* NULL is fine; kept cells go with it */
 
 /* Hashes are of the address: sc_table_hash. NULL where there is no value. */
@@ -80,6 +82,7 @@ void sc_cells_remove(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
 void sc_cell_list_join(sc_cell_list_t *to, sc_cell_list_t *from);
 /* Give up to `budget` cells back to their slabs, where nobody is walking; what is left of it. */
 int sc_cell_list_give(sc_cell_list_t *list, int budget);
+void sc_cell_list_fini(sc_cell_list_t *list); /* the list alone: its cells go with their slabs */
 
 uint64_t sc_cells_bytes(const sc_cells_t *c); /* memory, roughly */
 

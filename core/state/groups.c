@@ -9,6 +9,7 @@
 
 struct sc_groups {
   sc_key_range_t range;  /* groups that are here */
+  sc_pages_t pages;      /* that values are in */
   _Atomic(sc_cells_t *) *values; /* of each group of range; NULL while there never was one */
   sc_table_t **maps;     /* of each group of range; NULL while there never was one */
   sc_omap_t **graves;    /* maps that were cleared by folding and have still to be freed */
@@ -22,6 +23,7 @@ sc_groups_t *sc_groups_create(sc_key_range_t range) {
   sc_assert(range.first <= range.last);
   sc_groups_t *g = sc_calloc(1, sizeof *g);
   g->range = range;
+  sc_pages_init(&g->pages);
   g->values = sc_calloc(n_groups(g), sizeof *g->values);
   g->maps = sc_calloc(n_groups(g), sizeof *g->maps);
   return g;
@@ -41,6 +43,7 @@ void sc_groups_destroy(sc_groups_t *g) {
   }
   for (size_t i = 0; i < g->n_graves; i++)
     sc_omap_destroy(g->graves[i]);
+  sc_pages_fini(&g->pages);
   free(g->graves);
   free(g->values);
   free(g->maps);
@@ -58,7 +61,7 @@ static sc_cells_t *cells_for_write(sc_groups_t *g, uint16_t group) {
   size_t i = place(g, group);
   sc_cells_t *c = values_of(g, i);
   if (!c) {
-    c = sc_cells_create();
+    c = sc_cells_create(&g->pages);
     /* Release: the pool may come by. */
     atomic_store_explicit(&g->values[i], c, memory_order_release);
   }

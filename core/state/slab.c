@@ -5,10 +5,14 @@
 #include "../base/error.h"
 #include "../base/mem.h"
 
-#define PAGE_BYTES 8176 /* of a full-grown page: two of the system's less malloc's own */
 #define FIRST_SLOTS 4   /* of a size's first page */
 #define GROWTH 8        /* a new page has room for one in so many of its size's slots */
 #define SHARED_MAX 1024 /* larger slots have a page each */
+
+typedef struct free_slot {
+  sc_slot_t slot;         /* born never */
+  struct free_slot *next; /* of the page, where something was stored */
+} free_slot_t;
 
 struct sc_page {
   sc_page_t *next;         /* in slab->pages; fixed while somebody may be walking */
@@ -16,12 +20,13 @@ struct sc_page {
   sc_page_t *next_open;    /* in shelf->open */
   sc_page_t *before_open;  /* in shelf->open */
   sc_slab_t *slab;         /* that it belongs to */
-  sc_slot_t *free;         /* slots that were given back */
+  free_slot_t *free;       /* slots that were given back */
   size_t slot_size;        /* bytes of each slot */
   uint16_t slots;          /* of the page */
   uint16_t used;           /* slots that were ever taken: those behind have never been */
   uint16_t live;           /* slots that are taken */
   uint16_t shelf;          /* index in slab->shelves */
+  bool whole;              /* of slab->source; others are malloc's */
 };
 
 struct sc_shelf {
@@ -33,7 +38,8 @@ struct sc_shelf {
 
 _Static_assert(sizeof(sc_page_t) % 8 == 0, "slots are counted in units of 8 bytes");
 
-void sc_slab_init(sc_slab_t *s) {
+void sc_slab_init(sc_slab_t *s, sc_pages_t *source) {
+  s->source = source;
   atomic_init(&s->pages, NULL);
   s->shelves = NULL;
   s->n_shelves = 0;
@@ -43,14 +49,6 @@ void sc_slab_init(sc_slab_t *s) {
 
 static sc_page_t *newest(const sc_slab_t *s) {
   return atomic_load_explicit(&s->pages, memory_order_relaxed); /* its owner's question */
-}
-
-void sc_slab_fini(sc_slab_t *s) {
-  for (sc_page_t *p = newest(s), *next; p; p = next) {
-    next = p->next;
-    free(p);
-  }
-  free(s->shelves);
 }
 
 /* Sizes are rounded up, by at most an eighth, so that few different ones are left. */
@@ -103,21 +101,27 @@ static sc_page_t *page_of(const sc_slot_t *slot) {
 }
 
 static size_t page_bytes(const sc_page_t *p) {
-  return sizeof *p + (size_t)p->slots * p->slot_size;
+  return p->whole ? SC_PAGE_BYTES : sizeof *p + (size_t)p->slots * p->slot_size;
+}
+
+/* Zeroed: a slot that was never taken is free to whoever walks. */
+static sc_page_t *make_page(sc_slab_t *s, const sc_shelf_t *shelf, size_t slot_size) {
+  size_t slots = 1, most = (SC_PAGE_BYTES - sizeof(sc_page_t)) / slot_size;
+  if (shelf->size) {
+    slots = shelf->live / GROWTH;
+    slots = slots < FIRST_SLOTS ? FIRST_SLOTS : slots > most ? most : slots;
+  }
+  bool whole = shelf->size && slots == most;
+  sc_page_t *p = whole ? sc_pages_take(s->source) : sc_calloc(1, sizeof *p + slots * slot_size);
+  p->slots = (uint16_t)slots;
+  p->whole = whole;
+  return p;
 }
 
 static sc_page_t *new_page(sc_slab_t *s, uint16_t shelf, size_t slot_size) {
-  size_t slots = 1;
-  if (s->shelves[shelf].size) {
-    size_t most = (PAGE_BYTES - sizeof(sc_page_t)) / slot_size;
-    slots = s->shelves[shelf].live / GROWTH;
-    slots = slots < FIRST_SLOTS ? FIRST_SLOTS : slots > most ? most : slots;
-  }
-  /* Zeroed: a slot that was never taken is free to whoever walks. */
-  sc_page_t *p = sc_calloc(1, sizeof *p + slots * slot_size);
+  sc_page_t *p = make_page(s, &s->shelves[shelf], slot_size);
   p->slab = s;
   p->slot_size = (uint32_t)slot_size;
-  p->slots = (uint16_t)slots;
   p->shelf = shelf;
   p->next = newest(s);
   if (p->next)
@@ -128,6 +132,21 @@ static sc_page_t *new_page(sc_slab_t *s, uint16_t shelf, size_t slot_size) {
   return p;
 }
 
+static void release_page(sc_page_t *p) {
+  if (p->whole)
+    sc_pages_give(p->slab->source, p);
+  else
+    free(p);
+}
+
+void sc_slab_fini(sc_slab_t *s) {
+  for (sc_page_t *p = newest(s), *next; p; p = next) {
+    next = p->next;
+    release_page(p);
+  }
+  free(s->shelves);
+}
+
 static void free_page(sc_slab_t *s, sc_page_t *p) {
   if (p->before)
     p->before->next = p->next;
@@ -136,7 +155,7 @@ static void free_page(sc_slab_t *s, sc_page_t *p) {
   if (p->next)
     p->next->before = p->before;
   s->bytes -= page_bytes(p);
-  free(p);
+  release_page(p);
 }
 
 /* A page with room. Those of large slots differ in size: one that is much too large is left. */
@@ -158,9 +177,9 @@ sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
   } else if (p->live == 0) {
     shelf->empty--;
   }
-  sc_slot_t *slot = p->free;
+  sc_slot_t *slot = (sc_slot_t *)p->free;
   if (slot) {
-    p->free = slot->next;
+    p->free = p->free->next;
   } else {
     slot = slot_at(p, p->used++);
     uint64_t place = (uint64_t)((uint8_t *)slot - (uint8_t *)p) / 8;
@@ -205,8 +224,9 @@ void sc_slab_give(sc_slot_t *slot, bool walked) {
   atomic_store_explicit(&slot->stamp, place, memory_order_relaxed);
   if (!p->free && p->used == p->slots)
     open_page(shelf, p);
-  slot->next = p->free;
-  p->free = slot;
+  free_slot_t *given = (free_slot_t *)slot;
+  given->next = p->free;
+  p->free = given;
   p->live--;
   shelf->live--;
   s->live--;

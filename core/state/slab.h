@@ -11,9 +11,9 @@
  *
  * A page that is empty goes back to the system, but not while somebody may be walking.
  *
- * Threads: the owner calls everything; another thread may walk. What a walk hands out may be read
- * but for `next`, which stays the owner's. Ownership: init/fini; slots belong to the slab and die
- * with it. Failure: none (mem.h).
+ * Threads: the owner calls everything; another thread may walk. What a walk hands out stands still.
+ * Ownership: init/fini; slots belong to the slab and die
+ * with it; slabs of one owner may share their source of pages. Failure: none (mem.h).
  */
 #ifndef SC_STATE_SLAB_H
 #define SC_STATE_SLAB_H
@@ -23,13 +23,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pages.h"
+
 typedef struct sc_slab sc_slab_t;
 typedef struct sc_page sc_page_t;   /* private: slots of one size */
 typedef struct sc_shelf sc_shelf_t; /* private: pages of one size of slots that have room */
 
-/* The beginning of every slot; what is stored in it follows. */
+/* The beginning of every slot; what is stored in it follows, 8 bytes at least. */
 typedef struct sc_slot {
-  struct sc_slot *next;        /* the owner's, for a list that the slot is in */
   atomic_uint_least64_t stamp; /* epoch of birth, or 0, above 16 bits of where in its page it is */
 } sc_slot_t;
 
@@ -41,9 +42,10 @@ struct sc_slab {
   uint32_t n_shelves;         /* sizes that were ever asked for: a few */
   uint64_t live;              /* slots that are taken */
   uint64_t bytes;             /* memory of pages */
+  sc_pages_t *source;         /* of full-grown pages; borrowed */
 };
 
-void sc_slab_init(sc_slab_t *s);
+void sc_slab_init(sc_slab_t *s, sc_pages_t *source);
 void sc_slab_fini(sc_slab_t *s);
 
 /* A slot of `size` bytes or a few more, *room of them. No walk sees it before it is published. */

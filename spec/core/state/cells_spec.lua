@@ -103,6 +103,24 @@ describe("cells", function()
     assert.is_true(bytes(c) < full / 10)
   end)
 
+  it("share pages, and give back the chunks that none of them is left of", function()
+    local c = probe.cells_new()
+    local one_chunk
+    for i = 1, 50000 do
+      probe.cells_put(c, 0, "k" .. i, "", "value")
+      local _, _, _, pages, chunks = probe.cells_size(c)
+      if pages == 1 then one_chunk = chunks end
+    end
+    local _, _, _, pages, chunks = probe.cells_size(c)
+    assert.is_true(pages > 200) -- of 168 cells each, but for the first small ones
+    assert.is_true(chunks >= pages * 8192 and chunks < pages * 8192 + 2 * one_chunk)
+    for i = 1, 50000, 2 do probe.cells_remove(c, 0, "k" .. i, "") end
+    for i = 1, 50000, 2 do probe.cells_put(c, 0, "k" .. i, "", "again") end -- into the holes
+    assert.equal(pages, (select(4, probe.cells_size(c))))
+    for i = 1, 50000 do probe.cells_remove(c, 0, "k" .. i, "") end
+    assert.same({ 0, one_chunk }, { select(4, probe.cells_size(c)) })
+  end)
+
   it("find their way while keys come and go, in no more buckets than what stays needs", function()
     local c = probe.cells_new()
     local empty = bytes(c)
