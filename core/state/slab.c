@@ -7,6 +7,7 @@
 
 #define FIRST_SLOTS 4   /* of a size's first page */
 #define GROWTH 8        /* a new page has room for one in so many of its size's slots */
+#define WALKED_AHEAD 512 /* bytes that are fetched from memory before a walk comes there */
 #define SHARED_MAX 1024 /* larger slots have a page each */
 
 typedef struct free_slot {
@@ -246,6 +247,7 @@ const sc_slot_t *sc_slab_next(sc_slab_walk_t *w) {
   for (; w->page; w->page = w->page->next, w->at = 0)
     while (w->at < w->page->slots) {
       const sc_slot_t *slot = slot_at(w->page, w->at++);
+      __builtin_prefetch((const uint8_t *)slot + WALKED_AHEAD);
       uint64_t born = sc_slab_born(slot); /* relaxed: see sc_slab_publish */
       if (born > 0 && born <= w->upto)
         return slot;

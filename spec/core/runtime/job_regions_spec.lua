@@ -235,4 +235,22 @@ describe("a job of two regions", function()
     assert.equal("failed", status.state)
     assert.matches("a sink has committed checkpoint 2; going back to checkpoint 1", status.error)
   end)
+
+  it("259. one fails while the job drains: nothing that has ended by command stays so", function()
+    local job = start { attempts = 10 }
+    allow_both(30)
+    assert(job:checkpoint())
+    allow_both(60)
+    wait_until("the values do not arrive", function()
+      return job:records("out") == 60 * SPLITS and job:records("out2") == 60 * SPLITS
+    end)
+    -- The final checkpoint is declined by the second region's sink, and at the next try its task fails.
+    engine:fail("sync", "/second/", 1)
+    local id, message = job:stop(true)
+    assert.is_nil(id)
+    assert.matches("a task failed", message, 1, true)
+    wait_until("it does not come back", function() return states(job) == "running running" end)
+    assert.same({ 2, 2 }, attempts(job), "both had ended by command")
+    finish(job, 90, 90)
+  end)
 end)
