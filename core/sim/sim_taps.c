@@ -197,10 +197,10 @@ static int list_splits(void *data, sc_bytes_t options, uint32_t parallelism, voi
   return t->own_type->list_splits(t->own_data, options, parallelism, host, out, err);
 }
 
-static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
-                   uint64_t restored_id, sc_storage_t *storage, sc_error_t *err) {
+static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                   const sc_past_t *past, sc_storage_t *storage, sc_error_t *err) {
   tapped_t *t = data;
-  return t->own_type->prepare(t->own_data, options, job_id, uid, fresh, restored_id, storage, err);
+  return t->own_type->prepare(t->own_data, options, job_id, uid, past, storage, err);
 }
 
 static int64_t highest_committed(void *data, sc_bytes_t options, const char *job_id,

@@ -12,8 +12,7 @@
  *   files    array of paths: real files that may be read
  *   sinks    array of {node: its number in the plan, uid, kind = "collect" "file" "calls",
  *            lines (a file sink of strings as they are), dir}
- *   padding  something is allocated first, so that all else lies elsewhere: what depends on
- *            addresses (random seeds of Lua states, the order of pairs) comes out otherwise
+ *   random   a seed for math.random in the slots
  *   keys     rows of sinks are told with their keys
  *
  * The result: finished, error, code, the counts of sim_lives.h, story, sinks = array of {rows =
