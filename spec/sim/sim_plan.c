@@ -149,6 +149,8 @@ static void draw_barriers(sim_plan_t *p) {
   p->unaligned = !one_in(&r, 3);
   p->aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
   p->overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
+  if (p->unaligned)
+    p->max_concurrent = 1;
   bool flood = one_in(&r, 2); /* much comes at once, and takes its time */
   for (uint32_t i = 0; i < p->n_nodes && flood; i++) {
     sim_node_t *n = &p->nodes[i];
@@ -201,6 +203,22 @@ static void draw_apart(sim_plan_t *p, sc_random_t *r) {
   for (uint32_t i = 0; i < failures && p->n_disturbances < SIM_DISTURBANCES; i++)
     p->disturbances[p->n_disturbances++] =
         (sim_disturbance_t){.kind = SIM_RAISE, .times = 1, .at = some_time(r, 2000)};
+}
+
+/* What a checkpoint holds is best seen by who goes back to it: crashes soon after it is complete,
+ * drawn apart from the rest, too. */
+static void draw_crashes(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  uint64_t at = 0;
+  while (p->n_disturbances && p->n_disturbances < SIM_DISTURBANCES && !one_in(&r, 3)) {
+    at += 1 + below(&r, 5);
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_CRASH_DONE,
+                            .at = at,
+                            .times = (uint32_t)ONE_OF(&r, 0, 3, 20, 100),
+                            .power = one_in(&r, 2)};
+  }
 }
 
 /* ---- cutting ---- */
@@ -290,6 +308,7 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
     draw_apart(p, &r);
+  draw_crashes(p);
   leave_out(p);
   reconnect(p);
   finish(p);
@@ -343,6 +362,10 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
                     d->kind == SIM_CRASH_TURN ? "scheduler" : what,
                     d->power ? ", with loss of what is not synced" : "");
       break;
+    case SIM_CRASH_DONE:
+      sc_buf_printf(out, "  the process dies %u turns after completed checkpoint %" PRIu64 "%s\n",
+                    d->times, d->at, d->power ? ", with loss of what is not synced" : "");
+      break;
     case SIM_FAULT:
       sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s\n", d->times, what,
                     d->at, sc_error_name(d->code));
@@ -366,6 +389,8 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
                 "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
                 p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
                 p->exclusive, p->floating, p->overdraft, p->max_parallelism);
+  if (p->unaligned)
+    sc_buf_printf(out, "  barriers may overtake after %" PRId64 " ms\n", p->aligned_timeout_ms);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);
