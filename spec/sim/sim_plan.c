@@ -205,6 +205,45 @@ static void draw_apart(sim_plan_t *p, sc_random_t *r) {
         (sim_disturbance_t){.kind = SIM_RAISE, .times = 1, .at = some_time(r, 2000)};
 }
 
+static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
+  sim_node_t *n = add_node(p, r, SIM_MAP);
+  n->map = SIM_FLAT;
+  n->new_chain = true;
+  n->inputs[n->n_inputs++] = (sim_input_t){from, false, edge};
+  return n;
+}
+
+/* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
+ * `middle`, which another source feeds, too. A checkpoint that comes through that one makes `last`
+ * hold `middle` back until the barrier of `first` comes, who may be in the middle of a record that
+ * it cannot send to `middle`: only overdraft unties it (DESIGN section 4). */
+static void draw_knot(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 503));
+  if (!one_in(&r, 4) || p->n_nodes + 6 > SIM_NODES)
+    return;
+  int at = (int)p->n_nodes;
+  draw_source(p, &r);
+  draw_source(p, &r);
+  sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
+  sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
+  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE};
+  sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
+  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE};
+  last->class = first->class;
+  last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE};
+  p->nodes[at + 5].n_inputs = 1;
+  if (one_in(&r, 2))
+    return;
+  p->unaligned = true;
+  p->max_concurrent = 1;
+  p->aligned_timeout_ms = p->overdraft = p->floating = 0;
+  p->timeout_ms = 600000;
+  p->exclusive = 1;
+  p->segment_size = (uint32_t)ONE_OF(&r, 64, 200);
+}
+
 /* What a checkpoint holds is best seen by who goes back to it: crashes soon after it is complete,
  * drawn apart from the rest, too. */
 static void draw_crashes(sim_plan_t *p) {
@@ -308,6 +347,7 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
     draw_apart(p, &r);
+  draw_knot(p);
   draw_crashes(p);
   leave_out(p);
   reconnect(p);
