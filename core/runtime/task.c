@@ -18,6 +18,7 @@
 
 #include "../base/hash.h"
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "attempt.h"
 
 #define TASK_BUDGET_NS 1000000   /* 1 ms a turn, looked at between records */
@@ -205,7 +206,8 @@ static bool may_leave(sc_task_t *t) {
       return false;
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
     sc_operator_t *op = t->chain.links[i].op;
-    if (op->ops->busy && op->ops->busy(op))
+    bool ignored = SC_PLANTED(LEFT_UNCOMMITTED) && t->suspended;
+    if (op->ops->busy && op->ops->busy(op) && !ignored)
       return false;
   }
   return true;
