@@ -59,7 +59,12 @@ static bool mid_record(const sc_task_t *t) {
   return op->ops->mid_record && op->ops->mid_record((sc_operator_t *)op);
 }
 
+/* In a job without periodic checkpoints the end of the input is what commits, and nobody waits; but
+ * where the user has ended it, the final checkpoint is. */
 static void begin_end(sc_task_t *t) {
+  t->awaits_final = t->attempt->config.checkpointing || atomic_load(&t->attempt->drained);
+  for (uint32_t i = 0; i < t->chain.n_links; i++)
+    t->chain.links[i].context.checkpointing = t->awaits_final;
   t->phase = SC_PHASE_ENDING;
   sc_chain_finish(&t->chain);
 }
@@ -198,7 +203,7 @@ static int read_source(sc_task_t *t, int most) {
 }
 
 static bool may_leave(sc_task_t *t) {
-  bool last_held = t->suspended || t->final_complete || !t->attempt->config.checkpointing;
+  bool last_held = t->suspended || t->final_complete || !t->awaits_final;
   if (t->asked_finish || t->works || !last_held)
     return false;
   for (uint32_t i = 0; i < t->chain.n_outputs; i++)
