@@ -431,7 +431,7 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
       sc_fail(&err, code_of(act->reason), "no checkpoint was taken: %s", reason);
     free(reason);
   }
-  bool stop = sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
+  bool stop = sc__ask_answer(job, act->request, act->id, err.code ? &err : NULL);
   job->keeps |= stop && act->reason == SC_REASON_NONE;
   if (stop)
     job->draining = false;
