@@ -96,6 +96,8 @@ $(B)/spec/support/%.o: spec/support/%.c $(B)/flags
 	$(Q)$(CC) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What `make bench` runs beside the module; built with the same flags.
+# What it measures, a script of spec/bench each.
+BENCHES  ?= codec lua_path count peers checkpoints storm backpressure in_flight process visits
 BENCH     = $(B)/bench/count $(B)/bench/hop $(B)/bench/streamckpt/core.so
 BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 
@@ -158,7 +160,7 @@ demo: deps-run                   ## the main job, killed twice and restarted; LO
 # PEERS names the folder of other engines (PEERS/ENGINE/run WORK OPTIONS), where they are to run beside.
 bench: deps-test                 ## how fast it is, as ratios to references measured in the same run
 	@+$(SUBMAKE) build probe $(BENCH)
-	@for script in codec lua_path count peers checkpoints process visits; do echo "== $$script"; \
+	@for script in $(BENCHES); do echo "== $$script"; \
 	  PEERS="$(PEERS)" BENCH_PROGRAMS=$(abspath $(B))/bench $(LUA) spec/bench/$$script.lua || exit 1; done
 
 SANITIZE_asan = -fsanitize=address,undefined

@@ -182,6 +182,13 @@ static inline void sc_op_count(sc_op_context_t *c, const char *m, int64_t by) {
 
 /* ---- types of operators ---- */
 
+/* What the checkpoint that an attempt begins from has of an operator. */
+typedef struct sc_past {
+  bool fresh;              /* there is none */
+  const sc_bytes_t *lists; /* list states of its old subtasks */
+  uint32_t n_lists;
+} sc_past_t;
+
 typedef struct sc_operator_type {
   const char *kind;       /* "file_source"; unique */
   bool is_source;
@@ -197,10 +204,10 @@ typedef struct sc_operator_type {
   int (*list_splits)(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
                      sc_buf_t *out, sc_error_t *err);
   bool in_pool;
-  /* Called once on the coordinator's thread before anything runs (sinks refuse a used folder here).
-   * fresh: no checkpoint to restore from. May be NULL. Blocks: runs in the pool. */
-  int (*prepare)(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
-                 uint64_t restored_id, sc_storage_t *storage, sc_error_t *err);
+  /* Called once before anything of an attempt runs (sinks refuse a used folder here, and sweep what
+   * `past` does not name). May be NULL. Blocks: runs in the pool, or on the thread of the start. */
+  int (*prepare)(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                 const sc_past_t *past, sc_storage_t *storage, sc_error_t *err);
   /* Highest checkpoint of which something is committed outside (0: nothing), or an error: a start
    * from an older one would emit it again. Start-up. NULL: it commits nothing. */
   int64_t (*highest_committed)(void *data, sc_bytes_t options, const char *job_id, const char *uid,

@@ -93,17 +93,13 @@ static inline int check(const sc_heap_t *h, const sc_address_t *at, bool map, si
 /* What a change of a value of this group has to heed (I6). */
 static sc_cells_guard_t guard_of(const sc_heap_t *h, uint16_t group) {
   sc_cells_guard_t guard = {.epoch = h->epoch};
-  const sc_keyed_snapshot_t *oldest = h->cuts;
-  if (!oldest || SC_PLANTED(OVERLAY_LEAKS))
+  uint32_t done;
+  const sc_keyed_snapshot_t *unread = sc__heap_unread(h, &done);
+  if (!unread || SC_PLANTED(OVERLAY_LEAKS))
     return guard;
-  bool written = false;
-  if (oldest->writing) {
-    /* Acquire: what the pool read of the group lies before what is written to it now. */
-    uint32_t n = atomic_load_explicit(&h->cuts->written, memory_order_acquire);
-    written = (uint32_t)(group - h->keyed.range.first) < n;
-    guard.walked = !written;
-  }
-  if (!written || oldest != h->last_cut)
+  bool read = (uint32_t)(group - h->keyed.range.first) < done;
+  guard.walked = unread->writing && !read;
+  if (!read || unread != h->last_cut)
     guard.keep = h->last_cut->epoch;
   guard.kept = &h->last_cut->kept;
   return guard;
@@ -245,8 +241,8 @@ static void heap_map_done(sc_map_iterator_t *it) {
 /* --- maps --- */
 
 /* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
-static sc_delta_t *delta_for_write(const sc_heap_t *h) {
-  return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
+static sc_delta_t *delta_for_write(const sc_heap_t *h, uint16_t group) {
+  return h->n_deltas > 1 || sc__heap_locked(h, group) ? sc__heap_active(h) : NULL;
 }
 
 static int heap_map_first(sc_keyed_t *k, const sc_address_t *at, const sc_bytes_t *from,
@@ -291,7 +287,7 @@ static int heap_map_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_ke
     return rc;
   uint32_t hash = sc_table_hash(at);
   before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
+  sc_delta_t *d = delta_for_write(h, at->group);
   if (d) {
     sc_delta_map_put(d, at, hash, map_key, value);
     return 0;
@@ -313,7 +309,7 @@ static int heap_map_remove(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map
     return rc;
   uint32_t hash = sc_table_hash(at);
   before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
+  sc_delta_t *d = delta_for_write(h, at->group);
   if (d) {
     sc_delta_map_remove(d, at, hash, map_key);
     return 0;
@@ -346,7 +342,7 @@ static int heap_clear(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err) {
     return 0;
   }
   before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
+  sc_delta_t *d = delta_for_write(h, at->group);
   if (d) {
     sc_delta_map_clear(d, at, hash);
     return 0;

@@ -7,12 +7,12 @@
 
 #define FIRST_SLOTS 4   /* of a size's first page */
 #define GROWTH 8        /* a new page has room for one in so many of its size's slots */
+#define WALKED_AHEAD 512 /* bytes that are fetched from memory before a walk comes there */
 #define SHARED_MAX 1024 /* larger slots have a page each */
 
-/* A slot that was given back: what was stored in it is the link. */
 typedef struct free_slot {
-  sc_slot_t slot;
-  struct free_slot *next;
+  sc_slot_t slot;         /* born never */
+  struct free_slot *next; /* of the page, where something was stored */
 } free_slot_t;
 
 struct sc_page {
@@ -168,7 +168,7 @@ static sc_page_t *find_open(const sc_shelf_t *shelf, size_t size) {
 }
 
 sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
-  size = round_size(size < sizeof(free_slot_t) ? sizeof(free_slot_t) : size);
+  size = round_size(size);
   uint16_t i = find_shelf(s, size > SHARED_MAX ? 0 : size);
   sc_shelf_t *shelf = &s->shelves[i];
   sc_page_t *p = find_open(shelf, size);
@@ -178,9 +178,11 @@ sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
   } else if (p->live == 0) {
     shelf->empty--;
   }
-  sc_slot_t *slot = p->free ? &p->free->slot : NULL;
+  sc_slot_t *slot = (sc_slot_t *)p->free;
   if (slot) {
     p->free = p->free->next;
+    if (p->free) /* it was given back long ago, and is wanted soon */
+      __builtin_prefetch(p->free, 1);
   } else {
     slot = slot_at(p, p->used++);
     uint64_t place = (uint64_t)((uint8_t *)slot - (uint8_t *)p) / 8;
@@ -247,6 +249,7 @@ const sc_slot_t *sc_slab_next(sc_slab_walk_t *w) {
   for (; w->page; w->page = w->page->next, w->at = 0)
     while (w->at < w->page->slots) {
       const sc_slot_t *slot = slot_at(w->page, w->at++);
+      __builtin_prefetch((const uint8_t *)slot + WALKED_AHEAD);
       uint64_t born = sc_slab_born(slot); /* relaxed: see sc_slab_publish */
       if (born > 0 && born <= w->upto)
         return slot;
