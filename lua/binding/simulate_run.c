@@ -126,6 +126,7 @@ static void read_config(run_t *r, sc_sim_lives_config_t *c) {
   c->latency_ns = field_int(L, "latency_ns", 1000);
   c->pool_threads = (uint32_t)field_int(L, "pool_threads", 1);
   c->pace_ns = field_int(L, "pace_ns", 0);
+  c->slow_ns = field_int(L, "slow_ns", 0);
   c->stall_one_in = (uint32_t)field_int(L, "stall_one_in", 0);
   c->stall_ns = field_int(L, "stall_ns", 0);
   c->jump_one_in = (uint32_t)field_int(L, "jump_one_in", 0);

@@ -5,7 +5,7 @@
  * The spec, a Lua table that lua/streamckpt/testing.lua makes:
  *   plans    array of plans as `start` takes them (plan.h), which differ in parallelism and slots
  *   lives    array of numbers of plans: of each start; the last one for all further ones
- *   seed, look_ns, latency_ns, pace_ns, stall_one_in, stall_ns, pool_threads,
+ *   seed, look_ns, latency_ns, pace_ns, slow_ns, stall_one_in, stall_ns, pool_threads,
  *   jump_one_in, lives_max, turns_max, steps_max  as in sim_lives.h
  *   events   array of {kind, at, mask, times, power, space (no space is left, else input or output
  *            fails)}; kinds: "turn" "call" "op" (the process dies there) "task" "storage" "cancel"

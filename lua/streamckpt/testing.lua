@@ -99,8 +99,8 @@ function Trial:run(settings, turns_max, steps_max)
   local result, message = require("streamckpt.core").simulate {
     plans = plans, lives = lives, seed = settings.seed, look_ns = settings.look_ns,
     latency_ns = settings.latency_ns, jump_one_in = settings.jump_one_in,
-    pace_ns = settings.pace_ns, stall_one_in = settings.stall_one_in, stall_ns = settings.stall_ns,
-    pool_threads = settings.pool_threads, random = settings.random,
+    pace_ns = settings.pace_ns, slow_ns = settings.slow_ns, stall_one_in = settings.stall_one_in,
+    stall_ns = settings.stall_ns, pool_threads = settings.pool_threads, random = settings.random,
     lives_max = settings.lives_max, turns_max = turns_max, steps_max = steps_max,
     events = settings.events, files = self.files, sinks = self.sinks, keys = #settings.events == 0,
   }

@@ -352,7 +352,7 @@ describe("simulate leaves nothing behind:", function()
     testing.simulate(env, { 1, 50 })
     collectgarbage()
     collectgarbage()
-    assert.equals(files, open_files())
+    assert.is_true(open_files() <= files)
     assert.equals(processes, children())
     -- A run's result is some ten kilobytes: fifty of them would be seen.
     assert.is_true(collectgarbage("count") - memory < 200, collectgarbage("count") - memory)
