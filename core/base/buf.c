@@ -52,6 +52,11 @@ void sc_buf_free(sc_buf_t *buf) {
 
 int sc_bytes_compare(sc_bytes_t a, sc_bytes_t b) {
   size_t n = a.len < b.len ? a.len : b.len;
+  if (n >= 8) { /* most differ early: a look at one word is less than a call */
+    uint64_t x = __builtin_bswap64(sc_load_u64(a.data)), y = __builtin_bswap64(sc_load_u64(b.data));
+    if (x != y)
+      return x < y ? -1 : 1;
+  }
   int order = n ? memcmp(a.data, b.data, n) : 0;
   return order ? order : a.len < b.len ? -1 : a.len > b.len;
 }

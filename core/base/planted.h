@@ -23,14 +23,24 @@
   XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
-  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                     \
+  XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                      \
   XX(ACK_EARLY, "a task acknowledges before its output barriers are taken or moved")               \
   XX(CAPTURE_OPEN, "a barrier at the head closes no capture")                                      \
   XX(HALF_READ, "the rest of a half-read buffer is not kept")                                      \
   XX(OVERTAKE_ALL, "a moved barrier keeps the buffers behind it too")                              \
   XX(NO_OVERDRAFT, "a task that waits to start a checkpoint waits for room, too")                  \
   XX(MAIL_AT_ONCE, "a mailed trigger starts an aligned checkpoint before the closing elements")    \
-  XX(SETTLE_GONE, "a barrier for a finished receiver stays unsettled")
+  XX(SETTLE_GONE, "a barrier for a finished receiver stays unsettled")                             \
+  XX(NO_GENERATIONS, "what was in flight is read in another order than it was sent")               \
+  XX(NO_TAG, "what is kept again is kept without its holder's key groups")                         \
+  XX(SENDER_FIRST, "a virtual channel begins with the sender's part")                              \
+  XX(REST_NOT_HELD, "a pending checkpoint does not hold the files of which it keeps a rest")       \
+  XX(EOI_KEPT, "a restored sender does not send its end of input again")                           \
+  XX(REGION_EARLY, "a region goes back before the checkpoint that was decided is written")         \
+  XX(REGION_SWEEPS, "a region that goes back sweeps what the sinks of others have pending")        \
+  XX(REGION_SPLITS, "a region that goes back sets back the enumerators of others")                 \
+  XX(REGION_FINALS, "a region that goes back empties the final snapshots of others")               \
+  XX(REGION_TOGETHER, "a region that fails takes the others along")
 
 #ifdef SC_PLANT
 #define SC__PLANT_NAME(name, text) SC_PLANT_##name,

@@ -207,6 +207,8 @@ void sc_coordinator_resume(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms,
   for (uint32_t i = 0; i < c->roster.n_tasks; i++)
     if (restarted[i])
       sc_roster_restart(&c->roster, i);
+    else if (SC_PLANTED(REGION_FINALS) && c->roster.tasks[i].final)
+      c->roster.tasks[i].final->operators[0].n_handles = 0;
   run(c);
 }
 

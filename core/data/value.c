@@ -128,14 +128,55 @@ int sc__cursor_next_long(sc_cursor_t *c, sc_token_t *token) {
   }
 }
 
+/* Up to 8 bytes as one word, nothing beyond them. */
+static inline uint64_t load_few(const uint8_t *at, size_t n) {
+  if (n >= 4) {
+    uint64_t first = sc_load_u32(at), last = sc_load_u32(at + n - 4);
+    return first | last << 8 * (n - 4);
+  }
+  uint64_t word = 0;
+  for (size_t i = 0; i < n; i++)
+    word |= (uint64_t)at[i] << 8 * i;
+  return word;
+}
+
 bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v) {
-  sc_token_t token;
-  sc_cursor_t ahead = *c;
-  if (sc_cursor_next(&ahead, &token) != 1 || token.type != SC_INT)
+  size_t left = (size_t)(c->end - c->at);
+  if (left == 0)
     return false;
-  *v = token.i;
-  *c = ahead;
+  unsigned n;
+  int64_t number = sc__int_at(*c->at, load_few(c->at + 1, left - 1 < 8 ? left - 1 : 8), &n);
+  if (n == 0 || n > left)
+    return false;
+  *v = number;
+  c->at += n;
   return true;
+}
+
+bool sc_value_ints(sc_bytes_t value, int64_t *out, uint32_t n) {
+  if (n > 15 || value.len < 1 + (size_t)n || value.data[0] != 0x90 + n) {
+    sc_cursor_t c = sc_cursor(value);
+    bool good = sc_cursor_array(&c) == n;
+    for (uint32_t i = 0; good && i < n; i++)
+      good = sc_cursor_int(&c, &out[i]);
+    return good && c.at == c.end;
+  }
+  /* Near the end the 8 bytes behind a head are taken from the last 8 of the value, shifted; a value
+   * of less than 8 bytes is one word. */
+  const uint8_t *data = value.data;
+  size_t len = value.len, at = 1;
+  uint64_t last = len >= 8 ? sc_load_u64(data + len - 8) : load_few(data, len) << 8 * (8 - len);
+  for (uint32_t i = 0; i < n; i++) {
+    if (at >= len)
+      return false;
+    unsigned used;
+    size_t left = len - at - 1; /* behind the head */
+    uint64_t behind = left >= 8 ? sc_load_u64(data + at + 1)
+                                : left ? last >> 8 * (8 - left) : 0;
+    out[i] = sc__int_at(data[at], behind, &used);
+    at = used ? at + used : SIZE_MAX;
+  }
+  return at == len;
 }
 
 int64_t sc__cursor_array_long(sc_cursor_t *c) {

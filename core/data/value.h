@@ -81,28 +81,34 @@ static inline int sc_cursor_next(sc_cursor_t *c, sc_token_t *token) {
   c->at++;
   return 1;
 }
-/* The same where only an integer is expected: true, or false with the cursor where it was. Inline,
- * without a token: native operators read numbers for every record. */
+/* The integer whose head and the 8 bytes behind it are given (those that are not its own do not
+ * matter), and its length in *n: 0 where the head is no integer's or the number is above 2^63-1.
+ * Without branches: in what native operators read, widths and signs of numbers change from record
+ * to record, and each branch that is guessed wrongly costs as much as all of this. */
+static inline int64_t sc__int_at(uint8_t head, uint64_t behind, unsigned *n) {
+  uint8_t kind = (uint8_t)(head - 0xcc); /* 0-3 unsigned, 4-7 signed, of 1, 2, 4, 8 bytes */
+  bool fixed = head < 0x80 || head >= 0xe0;
+  unsigned width = 1u << (kind & 3), unused = 64 - 8 * width;
+  int64_t bits = (int64_t)__builtin_bswap64(behind) >> unused;
+  uint64_t mask = (uint64_t)-(int64_t)(kind >> 2 & 1) | UINT64_MAX >> unused;
+  int64_t number = (int64_t)((uint64_t)bits & mask);
+  bool good = kind < 8 && !(kind == 3 && number < 0);
+  *n = fixed ? 1 : good ? 1 + width : 0;
+  return fixed ? (int8_t)head : number;
+}
+
+/* The same where only an integer is expected: true, or false with the cursor where it was. */
 bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v);
 static inline bool sc_cursor_int(sc_cursor_t *c, int64_t *v) {
-  const uint8_t *at = c->at;
-  if (c->end - at < 9) /* where 8 bytes may be read behind the head, width does not matter */
+  if (c->end - c->at < 9) /* fewer than may be read */
     return sc__cursor_int_long(c, v);
-  uint8_t head = *at, kind = (uint8_t)(head - 0xcc);
-  if (kind >= 8) {
-    *v = (int8_t)head;
-    c->at = at + (head < 0x80 || head >= 0xe0);
-    return c->at != at;
-  }
-  unsigned width = 1u << (kind & 3);
-  uint64_t bits = __builtin_bswap64(sc_load_u64(at + 1));
-  uint64_t number = kind >= 4 ? (uint64_t)((int64_t)bits >> (64 - 8 * width))
-                              : bits >> (64 - 8 * width);
-  bool fits = kind != 3 || number <= INT64_MAX;
-  *v = (int64_t)number;
-  c->at = fits ? at + 1 + width : at;
-  return fits;
+  unsigned n;
+  *v = sc__int_at(*c->at, sc_load_u64(c->at + 1), &n);
+  c->at += n;
+  return n > 0;
 }
+/* Exactly an array of n integers, nothing behind it. */
+bool sc_value_ints(sc_bytes_t value, int64_t *out, uint32_t n);
 /* The head of an array: how many elements follow, or -1 with the cursor where it was. */
 int64_t sc__cursor_array_long(sc_cursor_t *c);
 static inline int64_t sc_cursor_array(sc_cursor_t *c) {
@@ -142,9 +148,10 @@ static inline uint8_t *sc_put_int(uint8_t *at, int64_t v) {
     *at = (uint8_t)v;
     return at + 1;
   }
-  unsigned bits = 64 - (unsigned)__builtin_clzll((uint64_t)(v < 0 ? ~v : v)) + (v < 0);
+  uint64_t sign = (uint64_t)(v >> 63); /* all bits, or none: no branch, see sc__int_at */
+  unsigned bits = 64 - (unsigned)__builtin_clzll((uint64_t)v ^ sign) + (unsigned)(sign & 1);
   unsigned k = (bits > 8) + (bits > 16) + (bits > 32), width = 1u << k;
-  *at = (uint8_t)((v < 0 ? 0xd0 : 0xcc) + k);
+  *at = (uint8_t)(0xcc + (sign & 4) + k);
   /* All 8 bytes are written, of which the first `width` count. */
   sc_store_u64(at + 1, __builtin_bswap64((uint64_t)v << (64 - 8 * width)));
   return at + 1 + width;

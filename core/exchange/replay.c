@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "../snapshot/inflight_file.h"
 
 typedef struct virtual {
@@ -233,7 +234,8 @@ static void rest_of(const sc_replay_t *r, uint32_t channel, uint32_t part, uint3
   f->receiver = receiver;
   f->watermark = v->watermark;
   f->idle = v->idle;
-  to->range = v->plan->range;
+  if (!SC_PLANTED(NO_TAG))
+    to->range = v->plan->range;
   if (!to->directory)
     to->directory = sc_strdup(own);
   if (channel != r->here.channel || part != r->here.part)

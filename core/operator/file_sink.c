@@ -85,15 +85,36 @@ static int read_options(sc_bytes_t options, file_sink_options_t *out, sc_error_t
   return 0;
 }
 
-static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
-                   uint64_t restored_id, sc_storage_t *storage, sc_error_t *err) {
+/* The names of the parts that one list state promises to commit. */
+static int add_promised(sc_sink_names_t *names, sc_bytes_t lists, const char *uid,
+                        sc_error_t *err) {
+  sc_bytes_t items = {0}, item;
+  uint32_t n = 0;
+  int rc = sc_lists_find(lists, "pending", &items, &n);
+  sc_cursor_t c = sc_cursor(items);
+  for (uint32_t i = 0; rc >= 0 && i < n; i++) {
+    rc = sc_cursor_value(&c, &item) > 0 ? 0 : SC_ECORRUPT;
+    if (rc == 0)
+      sc_sink_names_add(names, sc_value_field_str(item, "file"));
+  }
+  return rc < 0 ? sc_fail(err, SC_ECORRUPT, "the list of pending parts of sink %s is damaged", uid)
+                : 0;
+}
+
+static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                   const sc_past_t *past, sc_storage_t *storage, sc_error_t *err) {
   file_sink_options_t o;
+  sc_sink_names_t promised = {0};
   int rc = read_options(options, &o, err);
   if (rc < 0)
     return rc;
+  for (uint32_t i = 0; rc >= 0 && i < past->n_lists; i++)
+    rc = add_promised(&promised, past->lists[i], uid, err);
   char *prefix = sc_sink_prefix(job_id, uid);
-  rc = sc_sink_prepare(storage, o.dir, prefix, fresh, restored_id, o.existing, err);
+  if (rc >= 0)
+    rc = sc_sink_prepare(storage, o.dir, prefix, past->fresh ? NULL : &promised, o.existing, err);
   free(prefix);
+  sc_sink_names_fini(&promised);
   options_fini(&o);
   return rc;
 }

@@ -21,10 +21,9 @@
  * Disk full and other failures: at a write they fail the task, at a sync they decline the
  * checkpoint and fail the task at the next one; nothing is acknowledged that is not on disk.
  *
- * Two limits. The folder is read at prepare only: a pending part of an aborted checkpoint older
- * than the restored one, which no state names, stays there, hidden, until a fresh start. And a
- * fresh start sweeps pending parts of retained checkpoints, too: those cannot be restored
- * afterwards without the error that their part is lost.
+ * The folder is read at prepare only. A start that goes back to an older checkpoint sweeps pending
+ * parts that a newer one promised, and a fresh start those of all retained ones: these cannot be
+ * restored afterwards without the error that their part is lost.
  *
  * Threads: the slot's, but for the works. Failure: SC_EINVAL for options, SC_EEXIST for a used
  * folder, storage's own; SC_ESTATE where a part that was promised is gone.

@@ -98,9 +98,9 @@ static int check_path(void *arg, sc_bytes_t path, sc_error_t *err) {
 }
 
 /* Only at a fresh start: later, a file that was read to its end may be gone. */
-static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
-                   uint64_t restored_id, sc_storage_t *storage, sc_error_t *err) {
-  int rc = fresh ? each_path(options, check_path, storage, err) : 0;
+static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                   const sc_past_t *past, sc_storage_t *storage, sc_error_t *err) {
+  int rc = past->fresh ? each_path(options, check_path, storage, err) : 0;
   return rc < 0 ? rc : 0;
 }
 

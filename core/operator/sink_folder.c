@@ -105,12 +105,36 @@ static part_kind_t kind_of(const char *prefix, const char *name, uint64_t *id) {
   return p && (strcmp(p, ".json") == 0 || strcmp(p, ".txt") == 0) ? COMMITTED : OTHER;
 }
 
+/* ---- names ---- */
+
+void sc_sink_names_add(sc_sink_names_t *names, char *name) {
+  if (!name)
+    return;
+  names->names = sc_realloc(names->names, (names->n + 1) * sizeof *names->names);
+  names->names[names->n++] = name;
+}
+
+void sc_sink_names_fini(sc_sink_names_t *names) {
+  for (uint32_t i = 0; i < names->n; i++)
+    free(names->names[i]);
+  free(names->names);
+  *names = (sc_sink_names_t){0};
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_name(const sc_sink_names_t *names, const char *name) {
+  return names && names->n &&
+         bsearch(&name, names->names, names->n, sizeof *names->names, by_name);
+}
+
 /* ---- looking through a folder ---- */
 
 typedef struct scan {
   const char *prefix;
-  bool fresh;
-  uint64_t restored_id;
+  const sc_sink_names_t *promised;
   uint64_t highest;      /* checkpoint of a committed part */
   char *committed;       /* name of the first committed part */
   sc_buf_t sweep, parts; /* names to sweep, committed names; each ends in a zero byte */
@@ -123,7 +147,7 @@ static int see(void *arg, const char *name) {
   case OTHER:
     break;
   case PENDING:
-    if (!scan->fresh && id <= scan->restored_id)
+    if (has_name(scan->promised, name))
       break;
     sc_buf_put(&scan->sweep, name, strlen(name) + 1);
     break;
@@ -201,9 +225,12 @@ static int make_folder(sc_storage_t *s, const char *dir, sc_error_t *err) {
   return rc < 0 ? rc : 0;
 }
 
-int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix, bool fresh,
-                    uint64_t restored_id, sc_sink_existing_t existing, sc_error_t *err) {
-  scan_t scan = {.prefix = prefix, .fresh = fresh, .restored_id = restored_id};
+int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix,
+                    sc_sink_names_t *promised, sc_sink_existing_t existing, sc_error_t *err) {
+  bool fresh = promised == NULL;
+  scan_t scan = {.prefix = prefix, .promised = promised};
+  if (promised && promised->n)
+    qsort(promised->names, promised->n, sizeof *promised->names, by_name);
   int rc = make_folder(s, dir, err);
   if (rc == 0)
     rc = s->ops->list(s, dir, see, &scan, err);

@@ -35,12 +35,21 @@ char *sc_sink_pending_name(const char *prefix, uint64_t id, uint32_t subtask);
 int sc_sink_final_name(sc_storage_t *s, const char *dir, const char *prefix, uint64_t id,
                        uint32_t subtask, const char *ext, char **out, sc_error_t *err);
 
+/* Some names, in any order. */
+typedef struct sc_sink_names {
+  char **names;  /* owned; sorted by sc_sink_prepare */
+  uint32_t n;
+} sc_sink_names_t;
+void sc_sink_names_add(sc_sink_names_t *names, char *name); /* takes it; NULL is ignored */
+void sc_sink_names_fini(sc_sink_names_t *names);
+
 /* Make the folder usable before anything runs: create it, see that it can be written to, and sweep
- * what no checkpoint can name: files in progress, and pending ones of checkpoints after restored_id
- * (fresh: all of them). Pending ones of restored_id and before may be in its state: they stay.
- * Fresh, with committed parts there: SC_EEXIST, or they are removed, or kept. */
-int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix, bool fresh,
-                    uint64_t restored_id, sc_sink_existing_t existing, sc_error_t *err);
+ * what is of no use any more: files in progress, and pending ones that the checkpoint which is gone
+ * back to has not promised. (None of a checkpoint that stays retained is among them: what that
+ * promised, too, either is promised by the newer one, or was committed before it.) `promised` is
+ * NULL at a fresh start; with committed parts there: SC_EEXIST, or they are removed, or kept. */
+int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix,
+                    sc_sink_names_t *promised, sc_sink_existing_t existing, sc_error_t *err);
 /* Highest checkpoint with a committed part: its id, 0 where there is none (nor a folder). */
 int sc_sink_highest(sc_storage_t *s, const char *dir, const char *prefix, uint64_t *id,
                     sc_error_t *err);

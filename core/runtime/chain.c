@@ -223,10 +223,12 @@ static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   return 0;
 }
 
-static inline void set_key(sc_link_t *link, bool has, uint16_t group, sc_bytes_t key) {
+static inline void set_key(sc_link_t *link, bool has, uint16_t group, sc_bytes_t key,
+                           uint64_t hash) {
   link->context.has_key = has;
   link->context.key_group = group;
   link->context.key = key;
+  link->context.key_hash = hash;
 }
 
 /* The timer's bytes live until the next call to timers, which its own callback may make: copy. */
@@ -237,7 +239,7 @@ static int fire(sc_link_t *link, const sc_timer_t *timer, sc_error_t *err) {
   sc_timer_t copy = *timer;
   copy.key = sc_bytes(link->timer_key.data, timer->key.len);
   copy.name_space = sc_bytes(link->timer_key.data + timer->key.len, timer->name_space.len);
-  set_key(link, true, timer->group, copy.key);
+  set_key(link, true, timer->group, copy.key, 0);
   return link->op->ops->begin_timer(link->op, &copy, err);
 }
 
@@ -311,7 +313,7 @@ static inline int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   int rc = link->op->ops->step(link->op, &f->item, err);
   if (rc == SC_DONE || rc == SC_LAST) {
     f->stepping = false;
-    set_key(link, false, 0, (sc_bytes_t){NULL, 0});
+    set_key(link, false, 0, (sc_bytes_t){NULL, 0}, 0);
   }
   if (rc == SC_EMIT || rc == SC_LAST)
     rc = start_handing(c, f, err);
@@ -363,7 +365,7 @@ int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_erro
       sc_error_set_operator(err, head->label);
       return SC_EKEY;
     }
-    set_key(head, item->has_key, item->key_group, item->key);
+    set_key(head, item->has_key, item->key_group, item->key, item->key_hash);
   }
   return receive(c, 0, port, item, err);
 }

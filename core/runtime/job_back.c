@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 /* ---- what to go back to ---- */
@@ -271,7 +272,8 @@ static int run_reopen(sc_job_t *job, void *arg, sc_error_t *err) {
   r->damaged = is_damage(rc);
   if (rc < 0 || (r->suspect && !r->back.metadata))
     return rc;
-  return sc__job_prepare(job, r->regions, r->back.metadata ? r->back.metadata : origin, err);
+  return sc__job_prepare(job, SC_PLANTED(REGION_SWEEPS) ? NULL : r->regions,
+                         r->back.metadata ? r->back.metadata : origin, err);
 }
 
 /* What they restored from is not what is wrong: it was read from the first to the last byte. */

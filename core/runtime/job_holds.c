@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 static void hold_channel(sc_region_t *r, uint32_t task, const sc_virtual_channel_t *v) {
@@ -38,7 +39,7 @@ void sc__region_hold(sc_region_t *r) {
 }
 
 void sc__job_hold_pending(sc_job_t *job, uint64_t checkpoint) {
-  if (job->dir)
+  if (job->dir && !SC_PLANTED(REST_NOT_HELD))
     sc_holds_share(sc_job_dir_holds(job->dir), checkpoint);
 }
 

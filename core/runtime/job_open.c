@@ -138,14 +138,34 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
 
 /* ---- the rest ---- */
 
+/* All list states of an operator's old subtasks: a malloc'ed array, borrowing from the metadata. */
+static sc_bytes_t *old_lists(const sc_metadata_operator_t *op, uint32_t *n) {
+  sc_bytes_t *lists = NULL;
+  *n = 0;
+  for (uint32_t s = 0; op && s < op->parallelism; s++)
+    for (uint32_t i = 0; i < op->subtasks[s].state.n_handles; i++) {
+      const sc_handle_t *h = &op->subtasks[s].state.handles[i];
+      if (h->kind != SC_HANDLE_LIST)
+        continue;
+      lists = sc_realloc(lists, (*n + 1) * sizeof *lists);
+      lists[(*n)++] = sc_buf_bytes(&h->inlined);
+    }
+  return lists;
+}
+
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err) {
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
     if (!n->type->prepare || (regions && !regions[job->layout->of_node[i]]))
       continue;
-    int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, restore == NULL,
-                              restore ? restore->id : 0, job->world->storage, err);
+    sc_past_t past = {.fresh = restore == NULL};
+    sc_bytes_t *lists = old_lists(restore ? sc_metadata_find(restore, n->uid) : NULL,
+                                  &past.n_lists);
+    past.lists = lists;
+    int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, &past,
+                              job->world->storage, err);
+    free(lists);
     if (rc < 0) {
       sc_error_set_operator(err, n->name);
       return rc;

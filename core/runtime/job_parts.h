@@ -100,7 +100,8 @@ typedef struct sc_region {
   bool hopeless;           /* no later attempt can do better */
   bool suspect;            /* restoring failed as if what it restored from was damaged */
   uint64_t restarts;
-  int64_t failed_at_ms;    /* monotonic: for the recovery's log line; 0: it has not failed */
+  int64_t failed_at_ms;    /* monotonic; 0: it has not failed since it ran */
+  char *why;               /* the first line of that failure: both for the recovery's log line */
   int64_t restart_at_ms;   /* monotonic */
   int64_t interrupt_at_ms; /* monotonic: when to interrupt slots that do not end; 0: not now */
 } sc_region_t;

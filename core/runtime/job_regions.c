@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 #define INTERRUPT_AFTER_MS 300 /* for functions that end by themselves, whatever they do */
@@ -39,6 +40,7 @@ void sc__regions_fini(sc_job_t *job) {
     sc__origin_unref(job->regions[i].origin);
     sc_error_clear(&job->regions[i].failure);
     free(job->regions[i].name);
+    free(job->regions[i].why);
   }
   free(job->regions);
   sc_regions_destroy(job->layout);
@@ -77,7 +79,8 @@ static int make_enumerators(sc_region_t *r, sc_error_t *err) {
   sc_job_t *job = r->job;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (!n->type->is_source || job->layout->of_node[i] != r->index)
+    bool mine = job->layout->of_node[i] == r->index || SC_PLANTED(REGION_SPLITS);
+    if (!n->type->is_source || !mine)
       continue;
     sc_enumerator_destroy(job->enumerators[i]);
     job->enumerators[i] = sc_enumerator_create(n->parallelism);
@@ -247,8 +250,9 @@ void sc__job_task_finished(sc_job_t *job, uint32_t task) {
 static void log_recovered(sc_region_t *r) {
   char *name = who(r);
   sc__job_log(r->job, SC_LOG_WARN, r->origin ? r->origin->metadata->id : 0, NULL,
-              "%srecovered in %" PRId64 " ms from %s", name,
-              sc__job_mono(r->job) - r->failed_at_ms, r->origin ? r->origin->dir : "the beginning");
+              "%srecovered in %" PRId64 " ms from %s, after %s", name,
+              sc__job_mono(r->job) - r->failed_at_ms, r->origin ? r->origin->dir : "the beginning",
+              r->why);
   free(name);
   r->failed_at_ms = 0;
 }
@@ -307,6 +311,14 @@ void sc__region_released(sc_region_t *r) {
 
 /* ---- it fails ---- */
 
+/* For the line that tells of its recovery. */
+static void remember(sc_region_t *r) {
+  free(r->why);
+  r->why = sc_error_format(&r->failure);
+  r->why[strcspn(r->why, "\n")] = 0;
+  r->failed_at_ms = sc__job_mono(r->job);
+}
+
 static void fail(sc_region_t *r, uint64_t cause, uint32_t task, const sc_error_t *err) {
   sc_job_t *job = r->job;
   bool reopening = r->state == SC_REGION_REOPENING;
@@ -315,7 +327,7 @@ static void fail(sc_region_t *r, uint64_t cause, uint32_t task, const sc_error_t
   r->cause = cause;
   r->granted = false;
   if (!reopening)
-    r->failed_at_ms = sc__job_mono(job);
+    remember(r);
   /* Before all were ready it was restoring: what it restored from may be what is wrong. */
   r->suspect = r->state == SC_REGION_STARTING && r->origin && r->origin == job->origin &&
                (err->code == SC_ECORRUPT || err->code == SC_ENOTFOUND);
@@ -337,6 +349,10 @@ static bool may_fail(const sc_region_t *r) {
 
 void sc__region_fail(sc_region_t *r, uint32_t task, sc_error_t *err) {
   sc_job_t *job = r->job;
+  if (SC_PLANTED(REGION_TOGETHER)) {
+    sc__regions_fail(job, NULL, false, err);
+    return;
+  }
   if (!may_fail(r)) /* it has failed already: the first one is the cause */
     return;
   bool draining = job->draining;
@@ -489,7 +505,7 @@ static int64_t deadline_of(sc_region_t *r, int64_t mono_ms) {
 }
 
 int64_t sc__regions_step(sc_job_t *job, int64_t mono_ms, bool *over) {
-  bool writing = sc_coordinator_writing(job->coordinator);
+  bool writing = sc_coordinator_writing(job->coordinator) && !SC_PLANTED(REGION_EARLY);
   int64_t deadline = INT64_MAX;
   stop_if_all_finished(job);
   for (uint32_t i = 0; i < job->layout->n; i++)

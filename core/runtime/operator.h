@@ -51,6 +51,7 @@ typedef struct sc_item {
   bool shared;                /* another receiver gets the opaque value, or its emitter keeps it */
   int64_t timestamp;          /* ms */
   uint16_t key_group;         /* with has_key: key bytes and their group at the receiver */
+  uint64_t key_hash;          /* sc_hash of the key, or 0; an emitter leaves it 0 */
   sc_bytes_t key;             /* an emitter may leave key_group 0: the driver computes it */
   sc_bytes_t bytes;           /* the value where opaque_ops is NULL */
   void *opaque;
@@ -133,6 +134,7 @@ struct sc_op_context {
   sc_timers_t *timers;              /* likewise */
   bool has_key;                     /* a key is current (inside begin/begin_timer of a keyed one) */
   uint16_t key_group;
+  uint64_t key_hash;                /* sc_hash of the key, or 0: for addresses of its state */
   sc_bytes_t key;                   /* key bytes */
   int64_t watermark;                /* current watermark of the operator */
   int64_t wake_at_ms;               /* sources: with IDLE, wall-clock ms to poll again; INT64_MAX */
@@ -180,6 +182,13 @@ static inline void sc_op_count(sc_op_context_t *c, const char *m, int64_t by) {
 
 /* ---- types of operators ---- */
 
+/* What the checkpoint that an attempt begins from has of an operator. */
+typedef struct sc_past {
+  bool fresh;              /* there is none */
+  const sc_bytes_t *lists; /* list states of its old subtasks */
+  uint32_t n_lists;
+} sc_past_t;
+
 typedef struct sc_operator_type {
   const char *kind;       /* "file_source"; unique */
   bool is_source;
@@ -195,10 +204,10 @@ typedef struct sc_operator_type {
   int (*list_splits)(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
                      sc_buf_t *out, sc_error_t *err);
   bool in_pool;
-  /* Called once on the coordinator's thread before anything runs (sinks refuse a used folder here).
-   * fresh: no checkpoint to restore from. May be NULL. Blocks: runs in the pool. */
-  int (*prepare)(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
-                 uint64_t restored_id, sc_storage_t *storage, sc_error_t *err);
+  /* Called once before anything of an attempt runs (sinks refuse a used folder here, and sweep what
+   * `past` does not name). May be NULL. Blocks: runs in the pool, or on the thread of the start. */
+  int (*prepare)(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                 const sc_past_t *past, sc_storage_t *storage, sc_error_t *err);
   /* Highest checkpoint of which something is committed outside (0: nothing), or an error: a start
    * from an older one would emit it again. Start-up. NULL: it commits nothing. */
   int64_t (*highest_committed)(void *data, sc_bytes_t options, const char *job_id, const char *uid,

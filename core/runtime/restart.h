@@ -13,6 +13,8 @@
  * counts as healthy: time spent waiting and restoring does not bring the first delay back (scenario
  * 281), so the job says when it runs (sc_restart_running).
  *
+ * It is the job's: where several regions fail, one after the other, each failure counts.
+ *
  * Pure: time and chance are arguments. Threads: one (the coordinator's). Ownership: create/destroy.
  */
 #ifndef SC_RUNTIME_RESTART_H
@@ -59,9 +61,10 @@ typedef struct sc_restart_decision {
 /* SC_EINVAL names the number that makes no sense. */
 int sc_restart_create(const sc_restart_config_t *config, sc_restart_t **out, sc_error_t *err);
 void sc_restart_destroy(sc_restart_t *r); /* NULL is fine */
-/* Every task of the attempt runs since now_ms (monotonic). */
+/* Every task of the job runs since now_ms (monotonic). */
 void sc_restart_running(sc_restart_t *r, int64_t now_ms);
-/* An attempt failed at now_ms; `uniform` is a random number in [0, 1), for jitter. */
+/* A region failed at now_ms, or several by one cause (regions.h); `uniform` is a random number in
+ * [0, 1), for jitter. */
 sc_restart_decision_t sc_restart_failed(sc_restart_t *r, int64_t now_ms, double uniform);
 uint64_t sc_restart_count(const sc_restart_t *r); /* restarts granted so far */
 

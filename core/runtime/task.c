@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/hash.h"
 #include "../base/mem.h"
 #include "attempt.h"
 
@@ -75,6 +76,7 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
                     .has_key = (r->flags & SC_RECORD_HAS_KEY) != 0,
                     .timestamp = r->timestamp,
                     .key_group = r->key_group,
+                    .key_hash = r->key_hash,
                     .key = r->key,
                     .bytes = r->value};
   int rc = sc_chain_record(&t->chain, e->port, &item, &t->error);
@@ -87,7 +89,7 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
 static void expect_keys(sc_task_t *t) {
   sc_record_t *r;
   while ((r = sc_input_ahead(t->input)))
-    t->keyed->ops->expect(t->keyed, r->key_group, r->key);
+    t->keyed->ops->expect(t->keyed, r->key_group, r->key_hash = sc_hash(r->key));
 }
 
 static void superseded(sc_task_t *t, const sc_input_event_t *e) {

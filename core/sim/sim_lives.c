@@ -90,21 +90,22 @@ static void count_step(sc_sim_lives_t *l) {
 
 static void asked(void *arg) { count_step(arg); }
 
-/* Whoever reads slowly gives checkpoints their time though there are few records; and the slot
- * stops here as a thread may that has to wait for a processor. */
-static void read_one(void *arg) {
-  sc_sim_lives_t *l = arg;
-  uint32_t one_in = l->config.stall_one_in;
+/* Whoever reads slowly gives checkpoints their time though there are few records, and slow
+ * operators let records pile up before them. The slot stops here, as a thread may that waits. */
+static void take_time(sc_sim_lives_t *l, bool source) {
+  uint32_t one_in = source ? l->config.stall_one_in : 0;
   bool stalls = one_in && sc_random_below(&l->pace, one_in) == 0;
-  uint64_t most = (uint64_t)(stalls ? l->config.stall_ns : l->config.pace_ns * 2);
-  l->result.records++;
+  int64_t most = stalls ? l->config.stall_ns
+                        : 2 * (source ? l->config.pace_ns : l->config.slow_ns);
   if (most)
-    sc_sim_io(l->world, (int64_t)sc_random_below(&l->pace, most));
+    sc_sim_io(l->world, (int64_t)sc_random_below(&l->pace, (uint64_t)most));
 }
 
-static int called(void *arg, uint64_t count, const char *label, sc_error_t *err) {
+static int called(void *arg, uint64_t count, bool source, const char *label, sc_error_t *err) {
   sc_sim_lives_t *l = arg;
   count_step(l);
+  l->result.records += source;
+  take_time(l, source);
   sc_sim_event_t *fails = next_of(l, SC_SIM_TASK_FAILS);
   if (due(next_of(l, SC_SIM_DIES_AT_CALL), count))
     sc_sim_crash(l->world);
@@ -387,7 +388,7 @@ int sc_sim_lives_rows(sc_sim_lives_t *l, const char *uid, sc_buf_t *out, sc_erro
 }
 
 sc_sim_lives_t *sc_sim_lives_create(const sc_sim_lives_config_t *config, sc_storage_t *storage) {
-  static const sc_sim_taps_ops_t taps = {called, asked, read_one, given, completed};
+  static const sc_sim_taps_ops_t taps = {called, asked, given, completed};
   sc_sim_lives_t *l = sc_calloc(1, sizeof *l);
   sc_assert(config->n_events <= SC_SIM_EVENTS_MAX);
   l->config = *config;

@@ -47,6 +47,7 @@ typedef struct sc_sim_lives_config {
   uint64_t seed;
   int64_t look_ns, latency_ns;        /* sim_world.h, sim_storage.h */
   int64_t pace_ns;                    /* a record of a source takes so much, on average */
+  int64_t slow_ns;                    /* a call of another operator takes so much, on average */
   uint32_t stall_one_in;              /* records: takes up to stall_ns instead; 0: never */
   int64_t stall_ns;
   uint32_t pool_threads, jump_one_in; /* sim_world.h */

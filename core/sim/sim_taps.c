@@ -68,8 +68,9 @@ static void note_key(sc_operator_t *op, bool has_key) {
 }
 
 static int count(sc_operator_t *op, sc_error_t *err) {
-  sc_sim_taps_t *taps = tap_of(op)->tapped->taps;
-  return taps->ops->called(taps->arg, ++taps->calls, op->context->label, err);
+  const tapped_t *t = tap_of(op)->tapped;
+  sc_sim_taps_t *taps = t->taps;
+  return taps->ops->called(taps->arg, ++taps->calls, t->type.is_source, op->context->label, err);
 }
 
 /* ---- the functions that stand before an operator's own ---- */
@@ -119,12 +120,6 @@ static int begin_finish(sc_operator_t *op, sc_error_t *err) {
 
 static bool is_record(const sc_item_t *item) { return !item->is_watermark && !item->is_status; }
 
-static int read_one(sc_operator_t *op, sc_error_t *err) {
-  sc_sim_taps_t *taps = tap_of(op)->tapped->taps;
-  taps->ops->read(taps->arg);
-  return count(op, err);
-}
-
 /* Counted when it emits: how often a source is asked in vain says nothing. */
 static int poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   sc_sim_taps_t *taps = tap_of(op)->tapped->taps;
@@ -132,14 +127,14 @@ static int poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   int rc = tap_of(op)->own->poll(op, out, err);
   if (rc != SC_EMIT || !is_record(out))
     return rc;
-  int counted = read_one(op, err);
+  int counted = count(op, err);
   return counted < 0 ? counted : rc;
 }
 
 /* A source that writes to an exchange at once does not come by in poll. */
 static int write_one(sc_op_context_t *c, const sc_item_t *item, sc_error_t *err) {
   tap_t *tap = (tap_t *)((char *)c->services - offsetof(tap_t, services));
-  int rc = is_record(item) ? read_one(tap->op, err) : 0;
+  int rc = is_record(item) ? count(tap->op, err) : 0;
   return rc < 0 ? rc : tap->own_services->write(c, item, err);
 }
 
@@ -197,10 +192,10 @@ static int list_splits(void *data, sc_bytes_t options, uint32_t parallelism, voi
   return t->own_type->list_splits(t->own_data, options, parallelism, host, out, err);
 }
 
-static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid, bool fresh,
-                   uint64_t restored_id, sc_storage_t *storage, sc_error_t *err) {
+static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid,
+                   const sc_past_t *past, sc_storage_t *storage, sc_error_t *err) {
   tapped_t *t = data;
-  return t->own_type->prepare(t->own_data, options, job_id, uid, fresh, restored_id, storage, err);
+  return t->own_type->prepare(t->own_data, options, job_id, uid, past, storage, err);
 }
 
 static int64_t highest_committed(void *data, sc_bytes_t options, const char *job_id,

@@ -18,13 +18,12 @@
 typedef struct sc_sim_taps sc_sim_taps_t;
 
 typedef struct sc_sim_taps_ops {
-  /* Call number `count`, from 1 on. 0, or a code with err filled in: the task fails. May crash the
-   * world. `label` names the operator. */
-  int (*called)(void *arg, uint64_t count, const char *label, sc_error_t *err);
+  /* Call number `count`, from 1 on, of a source (it has given a record, which has not gone anywhere
+   * yet) or of another operator. 0, or a code with err filled in: the task fails. May let time
+   * pass, and crash the world. `label` names the operator. */
+  int (*called)(void *arg, uint64_t count, bool source, const char *label, sc_error_t *err);
   /* A source is asked, whatever comes of it. May crash the world. */
   void (*asked)(void *arg);
-  /* It has given a record, which has not gone anywhere yet. May let time pass. */
-  void (*read)(void *arg);
   /* A sink, node `node` of the graph, gets a value; key is NULL where none is known. Borrowed. */
   void (*given)(void *arg, uint32_t node, const sc_bytes_t *key, sc_bytes_t value);
   /* An operator is told that a checkpoint is complete; told for each id once, ids grow. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 typedef struct receiver { /* of one edge */
   sc_virtual_channel_t *channels;
@@ -68,7 +69,8 @@ static int compare_u32(uint32_t a, uint32_t b) {
 /* Which channel; older generations first, since that is the order in which they are read. */
 static int compare_handles(const sc_handle_t *x, const sc_handle_t *y) {
   const sc_handle_inflight_t *a = &x->inflight, *b = &y->inflight;
-  int by = compare_u32(a->generation, b->generation);
+  int by = SC_PLANTED(NO_GENERATIONS) ? compare_u32(b->generation, a->generation)
+                                      : compare_u32(a->generation, b->generation);
   by = by ? by : compare_u32(a->edge, b->edge);
   by = by ? by : compare_u32(a->sender, b->sender);
   by = by ? by : compare_u32(a->receiver, b->receiver);
@@ -92,7 +94,7 @@ static void add(receiver_t *r, const old_channel_t *old, bool tagged, sc_key_ran
       .generation = h->inflight.generation, .tagged = tagged, .idle = h->inflight.idle,
       .watermark = h->inflight.watermark, .range = range};
   for (uint32_t i = 0; i < 2; i++) {
-    const sc_handle_t *side = old->sides[i];
+    const sc_handle_t *side = old->sides[SC_PLANTED(SENDER_FIRST) ? 1 - i : i];
     if (side && side->inflight.bytes)
       v->parts[v->n_parts++] = side;
   }

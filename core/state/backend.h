@@ -38,6 +38,7 @@ typedef struct sc_state_descriptor {
 typedef struct sc_address {
   int state;             /* from declare */
   uint16_t group;        /* key group, within the window's range */
+  uint64_t key_hash;     /* sc_hash of the key where it is known; 0: computed when it is needed */
   sc_bytes_t key;        /* key bytes */
   sc_bytes_t name_space; /* empty for users' states */
 } sc_address_t;
@@ -52,8 +53,9 @@ typedef struct sc_keyed_ops {
    * brought and nobody declared is kept and written again (reference 11.6). */
   int (*declare)(sc_keyed_t *k, const sc_state_descriptor_t *d, sc_error_t *err);
   /* A record of this key comes soon: a hint, called in the order of the records and a few of them
-   * early, so that what is held of the key can be on its way from memory. Changes nothing. */
-  void (*expect)(sc_keyed_t *k, uint16_t group, sc_bytes_t key);
+   * early, so that what is held of the key can be on its way from memory. Changes nothing. The hash
+   * is sc_hash of the key. */
+  void (*expect)(sc_keyed_t *k, uint16_t group, uint64_t key_hash);
   /* Value-like states (VALUE, REDUCING, AGGREGATING, LIST as one value). 1 found, 0 not. */
   int (*get)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err);
   int (*put)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_error_t *err);

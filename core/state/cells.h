@@ -28,7 +28,7 @@
 #include "table.h"
 
 typedef struct sc_cell {
-  sc_slot_t slot;     /* first; next: of a list of kept ones */
+  sc_slot_t slot;     /* first */
   uint32_t hash;      /* of the address */
   uint32_t key_len;   /* bytes of the key */
   uint32_t value_len; /* bytes of the value */

@@ -19,12 +19,12 @@
  *   deltas[0]       the oldest; it is folded into the base next
  *   groups          the base
  *
- * (I1) While a cut is the base, the base's maps are locked: nothing writes to them, the pool may
- *      read them.
+ * (I1) While a cut is the base and the pool has still to read a key group for it, the maps of that
+ *      group are locked: nothing writes to them, the pool may read them.
  * (I2) A locked base has a delta above it: freezing makes one.
- * (I3) At most one cut is the base, and it is the oldest: each freeze ends a delta of its own, and
- *      a delta leaves only while the base is not locked.
- * (I4) Where the active delta is the only one and the base is not locked, it takes no new entries:
+ * (I3) At most one cut that has still to be read is the base, and it is the oldest of those: each
+ *      freeze ends a delta of its own, and a delta leaves only while no group is locked.
+ * (I4) Where the active delta is the only one and the group is not locked, it takes no new entries:
  *      a write brings its key home, out of the delta, and goes to the base.
  * (I5) A live iterator's layers do not change: what would change them first lets it copy the rest.
  * (I6) A cell born in epoch b that left in epoch d is seen by the cuts from b to d - 1. It is on
@@ -48,6 +48,7 @@ typedef struct sc_heap sc_heap_t;
 typedef struct sc_heap_state {
   char *name;           /* unique in the window */
   sc_state_kind_t kind; /* as declared or restored */
+  bool is_map;          /* of the kind: addressed by map keys */
   bool declared;        /* false: only a restore brought it */
 } sc_heap_state_t;
 
@@ -93,17 +94,41 @@ struct sc_heap {
   uint64_t epoch;               /* in which cells are born now; from 1 */
   sc_cell_list_t garbage;       /* cells that left and that no cut sees */
   sc_map_iterator_t *iterators; /* live ones */
+  int expected_state;           /* of a key's states the one that is fetched ahead, or -1 */
   struct {
     uint32_t hash;              /* of an address that is expected */
     uint16_t group;             /* its key group */
-    bool is_map;                /* its state's sort */
   } expected[SC_HEAP_EXPECTED]; /* a ring */
   uint32_t n_expected;          /* since the beginning; its low bits are the place in the ring */
 };
 
 static inline sc_heap_t *sc__heap_of(sc_keyed_t *k) { return (sc_heap_t *)k; }
 
-static inline bool sc__heap_base_locked(const sc_heap_t *h) { return h->cuts && !h->cuts->newest; }
+/* The oldest cut that the pool has still to read, wholly or in part, or NULL. It is done with the
+ * first *done groups of the range. Acquire: what it read there lies before what is written now. */
+static inline const sc_keyed_snapshot_t *sc__heap_unread(const sc_heap_t *h, uint32_t *done) {
+  sc_keyed_snapshot_t *oldest = h->cuts;
+  *done = 0;
+  if (!oldest || !oldest->writing)
+    return oldest;
+  *done = atomic_load_explicit(&oldest->written, memory_order_acquire);
+  if (*done < sc_key_range_count(h->keyed.range))
+    return oldest;
+  *done = 0;
+  return oldest->next;
+}
+
+/* Are the maps of this group locked (I1)? Where they are, those of all later ones are, too. */
+static inline bool sc__heap_locked(const sc_heap_t *h, uint16_t group) {
+  uint32_t done;
+  const sc_keyed_snapshot_t *unread = sc__heap_unread(h, &done);
+  return unread && !unread->newest && (uint32_t)(group - h->keyed.range.first) >= done;
+}
+
+/* Is any group locked? */
+static inline bool sc__heap_base_locked(const sc_heap_t *h) {
+  return sc__heap_locked(h, h->keyed.range.last);
+}
 
 static inline sc_delta_t *sc__heap_active(const sc_heap_t *h) {
   return h->n_deltas ? h->deltas[h->n_deltas - 1] : NULL;

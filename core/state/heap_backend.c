@@ -41,7 +41,11 @@ int sc__heap_add_state(sc_heap_t *h, const char *name, sc_state_kind_t kind, boo
     h->cap_states = h->cap_states ? h->cap_states * 2 : 4;
     h->states = sc_realloc(h->states, h->cap_states * sizeof *h->states);
   }
-  h->states[h->n_states] = (sc_heap_state_t){sc_strdup(name), kind, declared};
+  h->states[h->n_states] =
+      (sc_heap_state_t){sc_strdup(name), kind, sc__heap_is_map(kind), declared};
+  /* The first that users can declare: with more each record would pay for what only some need. */
+  if (h->expected_state < 0 && kind != SC_STATE_TIMERS)
+    h->expected_state = (int)h->n_states;
   return (int)h->n_states++;
 }
 
@@ -63,20 +67,25 @@ static int heap_declare(sc_keyed_t *k, const sc_state_descriptor_t *d, sc_error_
   return i;
 }
 
+static int refuse(const sc_heap_t *h, const sc_heap_state_t *s, bool map, sc_error_t *err) {
+  if (s->is_map != map)
+    return sc_fail(err, SC_ESTATE, "state \"%s\" of operator \"%s\" is %s and is used as a %s",
+                   s->name, h->uid, sc__heap_kind_name(s->kind), map ? "map" : "value");
+  return sc_fail(err, SC_ELIMIT,
+                 "state \"%s\" of operator \"%s\" cannot hold a key or value of 4 GiB", s->name,
+                 h->uid);
+}
+
 /* Is the address of a state of this sort? Also guards what is about to be stored. */
-static int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t longest,
-                 sc_error_t *err) {
+static inline int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t longest,
+                        sc_error_t *err) {
   sc_assert(at->state >= 0 && (uint32_t)at->state < h->n_states);
   sc_assert(at->group >= h->keyed.range.first && at->group <= h->keyed.range.last);
   const sc_heap_state_t *s = &h->states[at->state];
-  if (sc__heap_is_map(s->kind) != map)
-    return sc_fail(err, SC_ESTATE, "state \"%s\" of operator \"%s\" is %s and is used as a %s",
-                   s->name, h->uid, sc__heap_kind_name(s->kind), map ? "map" : "value");
-  if (longest > LENGTH_MAX || at->key.len > LENGTH_MAX || at->name_space.len > LENGTH_MAX)
-    return sc_fail(err, SC_ELIMIT,
-                   "state \"%s\" of operator \"%s\" cannot hold a key or value of 4 GiB", s->name,
-                   h->uid);
-  return 0;
+  if (s->is_map == map && longest <= LENGTH_MAX && at->key.len <= LENGTH_MAX &&
+      at->name_space.len <= LENGTH_MAX)
+    return 0;
+  return refuse(h, s, map, err);
 }
 
 /* --- values --- */
@@ -84,55 +93,46 @@ static int check(const sc_heap_t *h, const sc_address_t *at, bool map, size_t lo
 /* What a change of a value of this group has to heed (I6). */
 static sc_cells_guard_t guard_of(const sc_heap_t *h, uint16_t group) {
   sc_cells_guard_t guard = {.epoch = h->epoch};
-  const sc_keyed_snapshot_t *oldest = h->cuts;
-  if (!oldest || SC_PLANTED(OVERLAY_LEAKS))
+  uint32_t done;
+  const sc_keyed_snapshot_t *unread = sc__heap_unread(h, &done);
+  if (!unread || SC_PLANTED(OVERLAY_LEAKS))
     return guard;
-  bool written = false;
-  if (oldest->writing) {
-    /* Acquire: what the pool read of the group lies before what is written to it now. */
-    uint32_t n = atomic_load_explicit(&h->cuts->written, memory_order_acquire);
-    written = (uint32_t)(group - h->keyed.range.first) < n;
-    guard.walked = !written;
-  }
-  if (!written || oldest != h->last_cut)
+  bool read = (uint32_t)(group - h->keyed.range.first) < done;
+  guard.walked = unread->writing && !read;
+  if (!read || unread != h->last_cut)
     guard.keep = h->last_cut->epoch;
   guard.kept = &h->last_cut->kept;
   return guard;
 }
 
 /* The next step for the address that was expected `ago` calls before this one. */
-static void fetch(const sc_heap_t *h, uint32_t ago, sc_fetch_t what) {
+static inline void fetch(const sc_heap_t *h, bool is_map, uint32_t ago, sc_fetch_t what) {
   uint32_t place = (h->n_expected - ago) % SC_HEAP_EXPECTED;
   if (h->n_expected < ago)
     return;
-  if (!h->expected[place].is_map) {
-    sc_groups_fetch(h->groups, h->expected[place].group, h->expected[place].hash, what);
+  uint32_t hash = h->expected[place].hash;
+  if (!is_map) {
+    sc_groups_fetch(h->groups, h->expected[place].group, hash, what);
     return;
   }
   if (h->n_deltas)
-    sc_delta_fetch(sc__heap_active(h), h->expected[place].hash, what);
-  sc_groups_fetch_map(h->groups, h->expected[place].group, h->expected[place].hash, what);
+    sc_delta_fetch(sc__heap_active(h), hash, what);
+  sc_groups_fetch_map(h->groups, h->expected[place].group, hash, what);
 }
 
-/* Of a key's states only the first that users can declare is expected: with more each record would
- * pay for what only some of them need. */
-static void heap_expect(sc_keyed_t *k, uint16_t group, sc_bytes_t key) {
+static void heap_expect(sc_keyed_t *k, uint16_t group, uint64_t key_hash) {
   sc_heap_t *h = sc__heap_of(k);
-  if (group < k->range.first || group > k->range.last)
-    return; /* such a record is refused when its turn comes */
-  uint32_t state = 0;
-  while (state < h->n_states && h->states[state].kind == SC_STATE_TIMERS)
-    state++;
-  if (state == h->n_states)
-    return;
-  sc_address_t at = {.state = (int)state, .group = group, .key = key};
+  if (group < k->range.first || group > k->range.last || h->expected_state < 0)
+    return; /* a record of a group that is not here is refused when its turn comes */
+  bool is_map = h->states[h->expected_state].is_map;
   uint32_t place = h->n_expected % SC_HEAP_EXPECTED;
+  sc_address_t at = {.state = h->expected_state, .group = group, .key_hash = key_hash};
   h->expected[place].hash = sc_table_hash(&at);
   h->expected[place].group = group;
-  h->expected[place].is_map = sc__heap_is_map(h->states[state].kind);
-  fetch(h, 0, SC_FETCH_BUCKET);
-  fetch(h, 5, SC_FETCH_FIRST);
-  fetch(h, 10, SC_FETCH_SECOND);
+  fetch(h, is_map, 0, SC_FETCH_BUCKET);
+  fetch(h, is_map, 6, SC_FETCH_FIRST);
+  if (is_map)
+    fetch(h, is_map, 12, SC_FETCH_SECOND);
   h->n_expected++;
 }
 
@@ -241,8 +241,8 @@ static void heap_map_done(sc_map_iterator_t *it) {
 /* --- maps --- */
 
 /* The delta that a write goes to, or NULL: bring the key home and write to the base (I4). */
-static sc_delta_t *delta_for_write(const sc_heap_t *h) {
-  return h->n_deltas > 1 || sc__heap_base_locked(h) ? sc__heap_active(h) : NULL;
+static sc_delta_t *delta_for_write(const sc_heap_t *h, uint16_t group) {
+  return h->n_deltas > 1 || sc__heap_locked(h, group) ? sc__heap_active(h) : NULL;
 }
 
 static int heap_map_first(sc_keyed_t *k, const sc_address_t *at, const sc_bytes_t *from,
@@ -287,7 +287,7 @@ static int heap_map_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map_ke
     return rc;
   uint32_t hash = sc_table_hash(at);
   before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
+  sc_delta_t *d = delta_for_write(h, at->group);
   if (d) {
     sc_delta_map_put(d, at, hash, map_key, value);
     return 0;
@@ -309,7 +309,7 @@ static int heap_map_remove(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t map
     return rc;
   uint32_t hash = sc_table_hash(at);
   before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
+  sc_delta_t *d = delta_for_write(h, at->group);
   if (d) {
     sc_delta_map_remove(d, at, hash, map_key);
     return 0;
@@ -342,7 +342,7 @@ static int heap_clear(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err) {
     return 0;
   }
   before_map_write(h, at->state, hash);
-  sc_delta_t *d = delta_for_write(h);
+  sc_delta_t *d = delta_for_write(h, at->group);
   if (d) {
     sc_delta_map_clear(d, at, hash);
     return 0;
@@ -416,6 +416,7 @@ sc_keyed_t *sc_heap_create(const char *uid, sc_key_range_t range) {
   h->keyed.range = range;
   h->uid = sc_strdup(uid);
   h->groups = sc_groups_create(range);
+  h->expected_state = -1;
   h->epoch = 1;
   return &h->keyed;
 }

@@ -67,7 +67,7 @@ static void list_states(sc_keyed_snapshot_t *cut) {
 sc_keyed_snapshot_t *sc__heap_ready(sc_keyed_t *k) {
   sc_heap_t *h = sc__heap_of(k);
   settle(h);
-  if (!sc__heap_base_locked(h) || h->cuts->writing || h->garbage.first)
+  if (!h->cuts || h->cuts->newest || h->cuts->writing || h->garbage.first)
     return NULL;
   h->cuts->writing = true;
   list_states(h->cuts);

@@ -7,6 +7,7 @@
 
 #define FEW 24          /* rows that are sorted by insertion */
 #define DEAL_BITS 11    /* of a prefix, by which rows are dealt at once */
+#define AGREED_MAX 32   /* bits of prefixes that may be the same in all rows */
 #define WRITTEN_AHEAD 8 /* rows that are fetched from memory before their turn to be written */
 
 void sc_rows_init(sc_rows_t *r, const uint16_t *ranks, uint32_t n_ranks) {
@@ -15,37 +16,73 @@ void sc_rows_init(sc_rows_t *r, const uint16_t *ranks, uint32_t n_ranks) {
 
 void sc_rows_fini(sc_rows_t *r) { free(r->rows); }
 
+/* --- one row --- */
+
+/* What the row is of: one of the two is NULL. */
+static const sc_cell_t *cell_of(const sc_row_t *row) {
+  return row->entry & 1 ? NULL : (const sc_cell_t *)row->entry;
+}
+
+static const sc_table_entry_t *map_of(const sc_row_t *row) {
+  return row->entry & 1 ? (const sc_table_entry_t *)(row->entry - 1) : NULL;
+}
+
+static sc_bytes_t key_of(const sc_row_t *row) {
+  return cell_of(row) ? sc_cell_key(cell_of(row)) : sc_table_key(map_of(row));
+}
+
+static sc_bytes_t space_of(const sc_row_t *row) {
+  return cell_of(row) ? sc_cell_space(cell_of(row)) : sc_table_space(map_of(row));
+}
+
+static uint16_t rank_of(const sc_rows_t *r, const sc_row_t *row) {
+  return r->ranks[cell_of(row) ? cell_of(row)->state : map_of(row)->state];
+}
+
+/* Shorter ones are filled with zeros; keys of one prefix are compared whole. */
+static uint64_t prefix_of(sc_bytes_t key, size_t from) {
+  uint64_t prefix = 0;
+  size_t len = key.len - from;
+  if (len >= 8)
+    prefix = sc_load_u64(key.data + from);
+  else if (len)
+    memcpy(&prefix, key.data + from, len);
+  return __builtin_bswap64(prefix);
+}
+
 /* --- collecting --- */
 
-static void add(sc_rows_t *r, const void *entry, uint16_t state, bool is_map) {
+static void add(sc_rows_t *r, const void *entry, bool is_map) {
   if (r->n == r->cap) {
     r->cap = r->cap ? r->cap * 2 : 1024;
     r->rows = sc_realloc(r->rows, 2 * r->cap * sizeof *r->rows);
   }
-  r->rows[r->n++] = (sc_row_t){.entry = entry, .rank = r->ranks[state], .is_map = is_map};
+  sc_row_t *row = &r->rows[r->n++];
+  row->entry = (uintptr_t)entry + is_map;
+  row->prefix = prefix_of(key_of(row), 0);
 }
 
 void sc_rows_add_values(sc_rows_t *r, const sc_slab_t *slab, uint64_t epoch) {
   sc_slab_walk_t walk = sc_slab_walk(slab, epoch);
   for (const sc_slot_t *slot; (slot = sc_slab_next(&walk)) != NULL;)
-    add(r, slot, ((const sc_cell_t *)slot)->state, false);
+    add(r, slot, false);
 }
 
 void sc_rows_add_maps(sc_rows_t *r, const sc_table_t *maps) {
   size_t cursor = 0;
   for (const sc_table_entry_t *e; (e = sc_table_scan(maps, &cursor, SIZE_MAX)); cursor++)
     for (; e; e = e->next)
-      add(r, e, e->state, true);
+      add(r, e, true);
 }
 
 /* --- sorting --- */
 
-static sc_bytes_t key_of(const sc_row_t *row) {
-  return row->is_map ? sc_table_key(row->entry) : sc_cell_key(row->entry);
-}
-
-static sc_bytes_t space_of(const sc_row_t *row) {
-  return row->is_map ? sc_table_space(row->entry) : sc_cell_space(row->entry);
+/* How many leading bits all rows agree in; 64: in all. */
+static int agreed_bits(const sc_row_t *rows, size_t n) {
+  uint64_t differ = 0;
+  for (size_t i = 1; i < n; i++)
+    differ |= rows[i].prefix ^ rows[0].prefix;
+  return differ ? __builtin_clzll(differ) : 64;
 }
 
 static size_t common(sc_bytes_t a, sc_bytes_t b, size_t most) {
@@ -57,16 +94,10 @@ static size_t common(sc_bytes_t a, sc_bytes_t b, size_t most) {
   return n;
 }
 
-/* Shorter ones are filled with zeros; keys of one prefix are compared whole. */
-static uint64_t prefix_of(sc_bytes_t key, size_t from) {
-  uint64_t prefix = 0;
-  size_t len = key.len - from;
-  if (len)
-    memcpy(&prefix, key.data + from, len < 8 ? len : 8);
-  return __builtin_bswap64(prefix);
-}
-
+/* Where keys have more in common than leaves them apart, prefixes begin behind that. */
 static void set_prefixes(sc_rows_t *r) {
+  if (agreed_bits(r->rows, r->n) < AGREED_MAX)
+    return;
   sc_bytes_t first = key_of(&r->rows[0]);
   size_t shared = first.len;
   for (size_t i = 1; shared > 0 && i < r->n; i++)
@@ -104,14 +135,6 @@ static void begin_each(uint32_t *counts, size_t n) {
   }
 }
 
-/* How many leading bits all rows agree in; 64: in all. */
-static int agreed_bits(const sc_row_t *rows, size_t n) {
-  uint64_t differ = 0;
-  for (size_t i = 1; i < n; i++)
-    differ |= rows[i].prefix ^ rows[0].prefix;
-  return differ ? __builtin_clzll(differ) : 64;
-}
-
 /* Sort rows of one rank: deal them by the first bits in which they differ, about as many heaps as
  * rows, then sort each heap. Rows that agree in all bits are compared whole. */
 static void sort(sc_row_t *rows, sc_row_t *spare, size_t n) {
@@ -147,11 +170,11 @@ static void sort_all(sc_rows_t *r) {
   }
   uint32_t *ends = sc_calloc(r->n_ranks, sizeof *ends);
   for (size_t i = 0; i < r->n; i++)
-    ends[r->rows[i].rank]++;
+    ends[rank_of(r, &r->rows[i])]++;
   begin_each(ends, r->n_ranks);
   memcpy(spare, r->rows, r->n * sizeof *spare);
   for (size_t i = 0; i < r->n; i++)
-    r->rows[ends[spare[i].rank]++] = spare[i];
+    r->rows[ends[rank_of(r, &spare[i])]++] = spare[i];
   for (uint32_t rank = 0, begin = 0; rank < r->n_ranks; begin = ends[rank++])
     sort(r->rows + begin, spare + begin, ends[rank] - begin);
   free(ends);
@@ -182,14 +205,14 @@ int sc_rows_write(sc_rows_t *r, uint16_t group, sc_keyed_writer_t *w, sc_error_t
   sort_all(r);
   for (size_t i = 0; rc >= 0 && i < n; i++) {
     if (i + WRITTEN_AHEAD < n)
-      sc_table_fetch_entry(r->rows[i + WRITTEN_AHEAD].entry);
+      __builtin_prefetch((const void *)r->rows[i + WRITTEN_AHEAD].entry);
     const sc_row_t *at = &r->rows[i];
-    sc_keyed_row_t row = {.group = group, .state = at->rank, .key = key_of(at),
+    sc_keyed_row_t row = {.group = group, .state = rank_of(r, at), .key = key_of(at),
                           .name_space = space_of(at)};
-    if (at->is_map) {
-      rc = write_map(at->entry, &row, w, err);
+    if (map_of(at)) {
+      rc = write_map(map_of(at), &row, w, err);
     } else {
-      row.value = sc_cell_value(at->entry);
+      row.value = sc_cell_value(cell_of(at));
       rc = sc_keyed_writer_put(w, &row, err);
     }
   }

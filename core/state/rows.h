@@ -13,10 +13,8 @@
 #include "cells.h"
 
 typedef struct sc_row {
-  uint64_t prefix;   /* 8 bytes of the key behind what all keys share, as a number */
-  const void *entry; /* sc_cell_t, or sc_table_entry_t of a map */
-  uint16_t rank;     /* of its state in the file */
-  bool is_map;       /* which of the two */
+  uint64_t prefix;  /* 8 bytes of the key, the first or those behind what all share, as a number */
+  uintptr_t entry;  /* address of an sc_cell_t, or, plus 1, of an sc_table_entry_t of a map */
 } sc_row_t;
 
 typedef struct sc_rows {

@@ -7,7 +7,13 @@
 
 #define FIRST_SLOTS 4   /* of a size's first page */
 #define GROWTH 8        /* a new page has room for one in so many of its size's slots */
+#define WALKED_AHEAD 512 /* bytes that are fetched from memory before a walk comes there */
 #define SHARED_MAX 1024 /* larger slots have a page each */
+
+typedef struct free_slot {
+  sc_slot_t slot;         /* born never */
+  struct free_slot *next; /* of the page, where something was stored */
+} free_slot_t;
 
 struct sc_page {
   sc_page_t *next;         /* in slab->pages; fixed while somebody may be walking */
@@ -15,7 +21,7 @@ struct sc_page {
   sc_page_t *next_open;    /* in shelf->open */
   sc_page_t *before_open;  /* in shelf->open */
   sc_slab_t *slab;         /* that it belongs to */
-  sc_slot_t *free;         /* slots that were given back */
+  free_slot_t *free;       /* slots that were given back */
   size_t slot_size;        /* bytes of each slot */
   uint16_t slots;          /* of the page */
   uint16_t used;           /* slots that were ever taken: those behind have never been */
@@ -172,9 +178,11 @@ sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
   } else if (p->live == 0) {
     shelf->empty--;
   }
-  sc_slot_t *slot = p->free;
+  sc_slot_t *slot = (sc_slot_t *)p->free;
   if (slot) {
-    p->free = slot->next;
+    p->free = p->free->next;
+    if (p->free) /* it was given back long ago, and is wanted soon */
+      __builtin_prefetch(p->free, 1);
   } else {
     slot = slot_at(p, p->used++);
     uint64_t place = (uint64_t)((uint8_t *)slot - (uint8_t *)p) / 8;
@@ -219,8 +227,9 @@ void sc_slab_give(sc_slot_t *slot, bool walked) {
   atomic_store_explicit(&slot->stamp, place, memory_order_relaxed);
   if (!p->free && p->used == p->slots)
     open_page(shelf, p);
-  slot->next = p->free;
-  p->free = slot;
+  free_slot_t *given = (free_slot_t *)slot;
+  given->next = p->free;
+  p->free = given;
   p->live--;
   shelf->live--;
   s->live--;
@@ -240,6 +249,7 @@ const sc_slot_t *sc_slab_next(sc_slab_walk_t *w) {
   for (; w->page; w->page = w->page->next, w->at = 0)
     while (w->at < w->page->slots) {
       const sc_slot_t *slot = slot_at(w->page, w->at++);
+      __builtin_prefetch((const uint8_t *)slot + WALKED_AHEAD);
       uint64_t born = sc_slab_born(slot); /* relaxed: see sc_slab_publish */
       if (born > 0 && born <= w->upto)
         return slot;

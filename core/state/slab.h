@@ -11,8 +11,8 @@
  *
  * A page that is empty goes back to the system, but not while somebody may be walking.
  *
- * Threads: the owner calls everything; another thread may walk. What a walk hands out may be read
- * but for `next`, which stays the owner's. Ownership: init/fini; slots belong to the slab and die
+ * Threads: the owner calls everything; another thread may walk. What a walk hands out stands still.
+ * Ownership: init/fini; slots belong to the slab and die
  * with it; slabs of one owner may share their source of pages. Failure: none (mem.h).
  */
 #ifndef SC_STATE_SLAB_H
@@ -29,9 +29,8 @@ typedef struct sc_slab sc_slab_t;
 typedef struct sc_page sc_page_t;   /* private: slots of one size */
 typedef struct sc_shelf sc_shelf_t; /* private: pages of one size of slots that have room */
 
-/* The beginning of every slot; what is stored in it follows. */
+/* The beginning of every slot; what is stored in it follows, 8 bytes at least. */
 typedef struct sc_slot {
-  struct sc_slot *next;        /* the owner's, for a list that the slot is in */
   atomic_uint_least64_t stamp; /* epoch of birth, or 0, above 16 bits of where in its page it is */
 } sc_slot_t;
 

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "../base/hash.h"
 #include "../base/mem.h"
 
 #define BUCKETS_MIN 8
@@ -43,13 +42,6 @@ void sc_table_destroy(sc_table_t *t) {
   free_buckets(t->buckets, t->count ? t->mask + 1 : 0);
   free_buckets(t->old, t->count ? t->old_mask + 1 : 0);
   free(t);
-}
-
-uint32_t sc_table_hash(const sc_address_t *at) {
-  uint64_t h = sc_hash(at->key) ^ ((uint64_t)at->state << 16 | at->group) * 0x9E3779B97F4A7C15u;
-  if (at->name_space.len)
-    h = (h ^ sc_hash(at->name_space)) * 0xC2B2AE3D27D4EB4Fu;
-  return (uint32_t)(h ^ h >> 32);
 }
 
 sc_bytes_t sc_table_key(const sc_table_entry_t *e) { return sc_bytes(e->data, e->key_len); }

@@ -15,6 +15,7 @@
 #ifndef SC_STATE_TABLE_H
 #define SC_STATE_TABLE_H
 
+#include "../base/hash.h"
 #include "../base/ordered_map.h"
 #include "backend.h"
 
@@ -45,7 +46,13 @@ sc_table_t *sc_table_create(void);
 void sc_table_destroy(sc_table_t *t); /* NULL is fine */
 
 /* Hash of an address; computed once and handed to each table that is asked. */
-uint32_t sc_table_hash(const sc_address_t *at);
+static inline uint32_t sc_table_hash(const sc_address_t *at) {
+  uint64_t h = at->key_hash ? at->key_hash : sc_hash(at->key);
+  h ^= ((uint64_t)at->state << 16 | at->group) * 0x9E3779B97F4A7C15u;
+  if (at->name_space.len)
+    h = (h ^ sc_hash(at->name_space)) * 0xC2B2AE3D27D4EB4Fu;
+  return (uint32_t)(h ^ h >> 32);
+}
 sc_table_entry_t *sc_table_find(const sc_table_t *t, const sc_address_t *at, uint32_t hash);
 /* Bring nearer from memory what a find with that hash will look at, one step after another, each
  * when the one before has had time to come: its bucket, the first entry there, and the second one

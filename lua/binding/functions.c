@@ -194,7 +194,8 @@ static int begin_timer(sc_operator_t *base, const sc_timer_t *timer, sc_error_t 
 
 static sc_address_t reduce_address(const lsc_op_t *op) {
   return (sc_address_t){
-      .state = op->reduce_state, .group = op->key_group, .key = sc_buf_bytes(&op->key)};
+      .state = op->reduce_state, .group = op->key_group, .key_hash = op->key_hash,
+      .key = sc_buf_bytes(&op->key)};
 }
 
 /* Store the value at the top of `from` as the accumulator and emit it. */

@@ -122,9 +122,28 @@ static void set_package_field(lua_State *L, const char *field, const char *value
   }
 }
 
+static bool seeds_random;
+static uint64_t random_seed;
+
+void lsc_host_seed_random(uint64_t seed) {
+  seeds_random = true;
+  random_seed = seed;
+}
+
+static void seed_random(lua_State *L) {
+  if (!seeds_random)
+    return;
+  lua_getglobal(L, "math");
+  lua_getfield(L, -1, "randomseed");
+  lua_pushinteger(L, (lua_Integer)random_seed++);
+  lua_call(L, 1, 0);
+  lua_pop(L, 1);
+}
+
 static int load_root(lua_State *L) {
   load_args_t *args = lua_touserdata(L, 1);
   luaL_openlibs(L);
+  seed_random(L);
   lua_register(L, "print", print_whole);
   lsc_interrupt_watch_coroutines(L);
   lsc_leave_open(L);

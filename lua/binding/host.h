@@ -35,6 +35,9 @@ int lsc_host_create(const char *blob, size_t n, const char *path, const char *cp
 int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,
                                 lua_CFunction open_core, lsc_host_t **out, sc_error_t *err);
 void lsc_host_destroy(lsc_host_t *host); /* NULL is fine */
+/* From now on math.random of each new host gives what `seed`, and how many hosts were made since,
+ * decide. For simulations: in a process of their own with one thread. */
+void lsc_host_seed_random(uint64_t seed);
 /* What the host's thread runs, and whether it should. */
 lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host);
 

@@ -53,6 +53,7 @@ void lsc__note_key(lsc_op_t *op) {
   sc_buf_clear(&op->key);
   if (c->has_key) {
     op->key_group = c->key_group;
+    op->key_hash = c->key_hash;
     sc_buf_put_bytes(&op->key, c->key);
   }
 }

@@ -122,6 +122,7 @@ struct lsc_op {
   int64_t timestamp;           /* ms, of the record or timer */
   sc_time_domain_t domain;     /* of the timer */
   uint16_t key_group;          /* of the key */
+  uint64_t key_hash;           /* of the key, or 0: not known */
   sc_buf_t key;                /* a copy: registering timers may overwrite the driver's */
 
   uint16_t n_outputs;          /* main and side outputs */

@@ -11,9 +11,9 @@
 #include "../../core/sim/sim_lives.h"
 #include "../../core/snapshot/job_dir.h"
 #include "../../core/snapshot/keyed_file.h"
+#include "host.h"
 #include "plan.h"
 
-#define PADDING 200 /* blocks, of many sizes since each size may have its own place */
 #define LINE_FILE_MAX ((size_t)1 << 30) /* bytes of a part that is read back */
 
 typedef struct sink {
@@ -33,7 +33,6 @@ typedef struct run {
   uint32_t n_sinks;
   bool keys;
   const char *job_id, *dir; /* the plans' */
-  void *padding[PADDING];   /* moves all that is allocated after it */
 } run_t;
 
 /* ---- reading the spec: the table is on top ---- */
@@ -127,6 +126,7 @@ static void read_config(run_t *r, sc_sim_lives_config_t *c) {
   c->latency_ns = field_int(L, "latency_ns", 1000);
   c->pool_threads = (uint32_t)field_int(L, "pool_threads", 1);
   c->pace_ns = field_int(L, "pace_ns", 0);
+  c->slow_ns = field_int(L, "slow_ns", 0);
   c->stall_one_in = (uint32_t)field_int(L, "stall_one_in", 0);
   c->stall_ns = field_int(L, "stall_ns", 0);
   c->jump_one_in = (uint32_t)field_int(L, "jump_one_in", 0);
@@ -379,8 +379,7 @@ void lsc_simulate_run(lua_State *L, int index, lua_CFunction open_core, sc_buf_t
   run_t r = {.L = L, .spec = lua_absindex(L, index), .open_core = open_core};
   sc_sim_lives_config_t config = {.begin = begin, .given = given, .arg = &r};
   lua_pushvalue(L, r.spec);
-  for (int i = 0; i < PADDING && field_bool(L, "padding"); i++)
-    r.padding[i] = sc_malloc(i % 2 ? (size_t)48 * (i + 1) : (size_t)1024 << i % 7);
+  lsc_host_seed_random((uint64_t)field_int(L, "random", 1));
   r.storage = sc_sim_storage_create((uint64_t)field_int(L, "seed", 1) ^ 0x5DEECE66Du);
   lua_pop(L, 1);
   read_config(&r, &config);

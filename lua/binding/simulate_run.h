@@ -5,15 +5,14 @@
  * The spec, a Lua table that lua/streamckpt/testing.lua makes:
  *   plans    array of plans as `start` takes them (plan.h), which differ in parallelism and slots
  *   lives    array of numbers of plans: of each start; the last one for all further ones
- *   seed, look_ns, latency_ns, pace_ns, stall_one_in, stall_ns, pool_threads,
+ *   seed, look_ns, latency_ns, pace_ns, slow_ns, stall_one_in, stall_ns, pool_threads,
  *   jump_one_in, lives_max, turns_max, steps_max  as in sim_lives.h
  *   events   array of {kind, at, mask, times, power, space (no space is left, else input or output
  *            fails)}; kinds: "turn" "call" "op" (the process dies there) "task" "storage" "cancel"
  *   files    array of paths: real files that may be read
  *   sinks    array of {node: its number in the plan, uid, kind = "collect" "file" "calls",
  *            lines (a file sink of strings as they are), dir}
- *   padding  something is allocated first, so that all else lies elsewhere: what depends on
- *            addresses (random seeds of Lua states, the order of pairs) comes out otherwise
+ *   random   a seed for math.random in the slots
  *   keys     rows of sinks are told with their keys
  *
  * The result: finished, error, code, the counts of sim_lives.h, story, sinks = array of {rows =

@@ -32,6 +32,7 @@ static lsc_op_t *enter(lua_State *L, const char *usage, sc_address_t *at) {
   lsc_op_t *op = lsc__keyed_op(L, usage);
   *at = (sc_address_t){.state = op->states[lua_tointeger(L, lua_upvalueindex(3))].index,
                        .group = op->key_group,
+                       .key_hash = op->key_hash,
                        .key = sc_buf_bytes(&op->key)};
   return op;
 }

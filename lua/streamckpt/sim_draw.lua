@@ -86,7 +86,7 @@ end
 
 --- A run without any failure.
 -- @param number 1, 2, ...: each has another order of turns, and other buffers; but 1 and 2 are alike, except
---   for where things lie in memory
+--   for what math.random gives
 -- @param job {restart, network} of the user's
 -- @param size as for sim_draw.disturbed; nil as long as it is not known
 -- @return settings, as sim_draw.disturbed gives them, without widths
@@ -97,7 +97,7 @@ function sim_draw.clean(number, job, size)
     seed = schedule, look_ns = first and CLEAN_LOOK_NS or r:one_of { 1000, 20000, 200000 },
     latency_ns = 20000, pace_ns = not first and CLEAN_NS // (size.records + 1) or 0,
     stall_one_in = not first and 10 or 0, stall_ns = r:one_of { 20, 200, 2000 } * 1000000, pool_threads = 2,
-    padding = number == 2, lives_max = 1, events = {}, interval = NEVER_MS,
+    random = number, lives_max = 1, events = {}, interval = NEVER_MS,
     restart = { strategy = "none" }, network = first and job.network or draw_network(r, job.network),
     slots = { first and 2 or r:below(3) },
   }
@@ -108,15 +108,19 @@ end
 -- @param size {calls, turns, ops, records, time_ns} of a clean run
 -- @param job {restart, network, retain} of the user's
 -- @param widths how wide the job may be, an array; the first is the user's own
--- @return {seed, look_ns, latency_ns, pace_ns, pool_threads, jump_one_in, lives_max, events, interval (ms),
---   restart, network, retain, slots, widths}; the last two are arrays with an entry for each start
+-- @return {seed, random, look_ns, latency_ns, pace_ns, slow_ns, pool_threads, jump_one_in, lives_max, events,
+--   interval (ms), restart, network, retain, slots, widths}; the last two are arrays with an entry for each
+--   start
 function sim_draw.disturbed(seed, size, job, widths)
   local r = random(seed)
-  local out = { seed = r:next(), lives_max = STARTS, pool_threads = r:below(3), jump_one_in = 400,
-                events = {}, slots = {}, widths = {} }
+  local out = { lives_max = STARTS, jump_one_in = 400, events = {}, slots = {}, widths = {} }
+  out.seed, out.random, out.pool_threads = r:next(), r:next(), r:below(3)
   -- Were sources as fast as in life, a test's few records would be through before the first checkpoint.
   local whole_ns = r:one_of { 20, 60, 200 } * 1000000
-  out.pace_ns = whole_ns // (size.records + 1)
+  -- Where records pile up before slow operators, barriers meet full queues.
+  local slow = r:below(2) == 1
+  out.pace_ns = not slow and whole_ns // (size.records + 1) or 0
+  out.slow_ns = slow and whole_ns // (size.calls - size.records + 1) or 0
   out.look_ns, out.latency_ns = r:one_of { 200, 5000, 50000 }, r:one_of { 1000, 10000, 100000 }
   local expected_ms = (size.time_ns + whole_ns) // 1000000
   out.interval = math.max(1, expected_ms // r:one_of { 4, 8, 16, 32 })

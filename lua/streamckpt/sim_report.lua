@@ -40,9 +40,35 @@ local function compared(self)
   return "  compared: " .. (#words > 0 and table.concat(words, "; ") or "nothing")
 end
 
+-- What goes well goes without saying: checkpoints that completed one after another become one line.
+local function told(story)
+  local out, first, last, waiting = {}, nil, nil, nil
+  local function flush()
+    if first then
+      out[#out + 1] = last.id == first.id and last.line
+        or ("%s checkpoints %s to %s completed"):format(last.line:match("^ *[%d.]+ "), first.id, last.id)
+    end
+    if waiting then out[#out + 1] = waiting end
+    first, last, waiting = nil, nil, nil
+  end
+  for line in story:gmatch("[^\n]+") do
+    local id = line:match("^ *[%d.]+  %[#%d+ chk (%d+)%]: completed in %d+ ms$")
+    if id and (not waiting or waiting:find("chk " .. id .. "]", 1, true)) then
+      last, waiting = { id = id, line = line }, nil
+      first = first or last
+    elseif not waiting and line:find("^ *[%d.]+  %[#%d+ chk %d+%]: triggered %(") then
+      waiting = line
+    else
+      flush()
+      out[#out + 1] = line
+    end
+  end
+  flush()
+  return out
+end
+
 local function story_lines(self, lines)
-  local all = {}
-  for line in self.story:gmatch("[^\n]+") do all[#all + 1] = line end
+  local all = told(self.story)
   lines[#lines + 1] = #all > STORY_LINES
     and ("story (ms, what happened; the last %d of %d lines):"):format(STORY_LINES, #all)
     or "story (ms, what happened):"

@@ -99,8 +99,8 @@ function Trial:run(settings, turns_max, steps_max)
   local result, message = require("streamckpt.core").simulate {
     plans = plans, lives = lives, seed = settings.seed, look_ns = settings.look_ns,
     latency_ns = settings.latency_ns, jump_one_in = settings.jump_one_in,
-    pace_ns = settings.pace_ns, stall_one_in = settings.stall_one_in, stall_ns = settings.stall_ns,
-    pool_threads = settings.pool_threads, padding = settings.padding,
+    pace_ns = settings.pace_ns, slow_ns = settings.slow_ns, stall_one_in = settings.stall_one_in,
+    stall_ns = settings.stall_ns, pool_threads = settings.pool_threads, random = settings.random,
     lives_max = settings.lives_max, turns_max = turns_max, steps_max = steps_max,
     events = settings.events, files = self.files, sinks = self.sinks, keys = #settings.events == 0,
   }
@@ -132,7 +132,7 @@ local function failed_text(run)
 end
 
 local NOISY = "two runs without failures that are alike in everything differ: functions of the job do not "
-  .. "give the same each time (os.time, math.random, the order of pairs?), so less can be compared"
+  .. "give the same each time (math.random, os.time, the order of pairs?), so less can be compared"
 local TIMELY = "runs without failures differ with the order in which tasks have their turns: what the job "
   .. "gives depends on time, or on how records of several sources or splits meet, so less can be compared"
 
@@ -141,16 +141,25 @@ local function size_of(run)
            time_ns = run.time_ns }
 end
 
--- The widths in which a run without failures gives the same.
+-- Why a width is left out; nil where a run without failures gives the same.
+local function not_so_wide(self, width)
+  if self.own.unaligned and not sim_graph.same_exchanges(self.plans[self.widths[1]], self.plans[width]) then
+    return "some values are dealt to tasks in another way, and what an unaligned checkpoint holds of them "
+      .. "would have nowhere to go"
+  end
+  local run = self:clean(1, width)
+  if not run.finished then return "even a run without failures fails" end
+  return not agrees(self, run) and "even a run without failures gives something else" or nil
+end
+
 local function learn_widths(self, notes)
   local kept = { self.widths[1] }
   for i = 2, #self.widths do
-    local run = self:clean(1, self.widths[i])
-    if run.finished and agrees(self, run) then
-      kept[#kept + 1] = self.widths[i]
+    local why = not_so_wide(self, self.widths[i])
+    if why then
+      notes[#notes + 1] = ("with parallelism %d %s: it is left out"):format(self.widths[i], why)
     else
-      notes[#notes + 1] = ("with parallelism %d even a run without failures %s: it is left out"):format(
-        self.widths[i], run.finished and "gives something else" or "fails")
+      kept[#kept + 1] = self.widths[i]
     end
   end
   return kept
@@ -299,7 +308,8 @@ local function new_trial(env, options)
   local own = env.options
   return setmetatable({
     widths = widths, plans = plans, sinks = sinks, labels = labels, files = files, shrink = options.shrink,
-    own = { restart = own.restart, network = own.network, retain = own.checkpoint.retain },
+    own = { restart = own.restart, network = own.network, retain = own.checkpoint.retain,
+            unaligned = own.checkpoint.unaligned },
   }, Trial)
 end
 

@@ -119,8 +119,8 @@ describe("of two pipelines the one that fails", function()
     assert.same(counts(1, RECORDS, 0), rows)
     local log = trial.log(dir)
     assert.matches("region %(source%-a, tap%-a, out%-a%) failed, restarts in 1 ms, the rest runs on: ", log)
-    assert.matches(("region %%(source%%-a, tap%%-a, out%%-a%%) recovered in %%d+ ms from [^\n]*chk%%-%d"):format(id),
-                   log)
+    assert.matches(("region %%(source%%-a, tap%%-a, out%%-a%%) recovered in %%d+ ms from [^\n]*chk%%-%d, after "
+                    .. "EUSER: [^\n]*trouble at record 45"):format(id), log)
   end)
 
   it("waits for its restart while the other one runs to its end", function()

@@ -208,21 +208,18 @@ static int counter_open(sc_operator_t *op, sc_error_t *err) {
 static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
   const sc_op_context_t *context = op->context;
-  int64_t amount, count = 0, sum = 0;
+  int64_t amount, held[2] = {0, 0};
   sc_cursor_t c = sc_cursor(item->bytes);
   if (sc_cursor_array(&c) != 2 || !sc_cursor_int(&c, &amount) ||
       context->key.len > SC_INT_BYTES_MAX)
     return sc_fail(err, SC_ECORRUPT, "an event is damaged");
-  sc_address_t at = {.state = k->state, .group = context->key_group, .key = context->key};
-  sc_bytes_t held;
-  int rc = sc_keyed_get(context->keyed, &at, &held, err);
-  if (rc > 0) {
-    sc_cursor_t h = sc_cursor(held);
-    if (sc_cursor_array(&h) != 2 || !sc_cursor_int(&h, &count) || !sc_cursor_int(&h, &sum))
-      return sc_fail(err, SC_ECORRUPT, "a counter is damaged");
-  }
-  count++;
-  sum += amount;
+  sc_address_t at = {.state = k->state, .group = context->key_group,
+                     .key_hash = context->key_hash, .key = context->key};
+  sc_bytes_t bytes;
+  int rc = sc_keyed_get(context->keyed, &at, &bytes, err);
+  if (rc > 0 && !sc_value_ints(bytes, held, 2))
+    return sc_fail(err, SC_ECORRUPT, "a counter is damaged");
+  int64_t count = held[0] + 1, sum = held[1] + amount;
   uint8_t value[1 + 2 * SC_INT_BYTES_MAX] = {0x92}; /* an array of two */
   uint8_t *end = sc_put_int(sc_put_int(value + 1, count), sum);
   if (rc >= 0)
@@ -277,7 +274,7 @@ typedef struct sink {
 
 static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   sink_t *s = (sink_t *)op;
-  int64_t key, count, amount;
+  int64_t ints[3]; /* key, count, amount */
   sc_bytes_t bytes = item->bytes;
   if (item->opaque_ops) {
     sc_buf_clear(&s->encoded);
@@ -286,11 +283,9 @@ static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, s
       return rc;
     bytes = sc_buf_bytes(&s->encoded);
   }
-  sc_cursor_t c = sc_cursor(bytes);
-  if (sc_cursor_array(&c) != 3 || !sc_cursor_int(&c, &key) || !sc_cursor_int(&c, &count) ||
-      !sc_cursor_int(&c, &amount))
+  if (!sc_value_ints(bytes, ints, 3))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");
-  add(&s->sums, (uint64_t)key, (uint64_t)count, (uint64_t)amount);
+  add(&s->sums, (uint64_t)ints[0], (uint64_t)ints[1], (uint64_t)ints[2]);
   return SC_TAKEN;
 }
 

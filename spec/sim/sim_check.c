@@ -104,7 +104,7 @@ typedef struct listed {
 static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                      const sc_handle_t *h) {
   listed_t *l = arg;
-  const char *dir = op->subtasks[subtask].directory;
+  const char *dir = sc_metadata_directory(op, subtask, h);
   char *path = dir ? sc_format(SIM_JOB_DIR "/%s/%s", dir, h->file) : NULL;
   l->found |= path && strcmp(path, l->path) == 0;
   free(path);
@@ -115,7 +115,7 @@ static int is_listed_here(void *arg, const sc_metadata_operator_t *op, uint32_t 
                           const sc_handle_t *h) {
   listed_t *l = arg;
   const char *slash = strrchr(l->path, '/');
-  l->found |= !op->subtasks[subtask].directory && slash && strcmp(slash + 1, h->file) == 0;
+  l->found |= !sc_metadata_directory(op, subtask, h) && slash && strcmp(slash + 1, h->file) == 0;
   return 0;
 }
 

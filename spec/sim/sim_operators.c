@@ -17,6 +17,7 @@ int sim_called(sim_op_t *o, const char *what, sc_error_t *err) {
     d->left_out = true;
     char *text = sc_format("%s fails in %s (call %" PRIu64 ")", sim_label(o), what, s->calls);
     s->tell(s->run, text);
+    s->may_restart[o->node->region] = true;
     free(text);
     return sc_fail(err, SC_EUSER, "told to fail in %s", what);
   }
@@ -238,6 +239,17 @@ static const sc_operator_ops_t buffer_ops = {.open = sim_op_open,
                                              .complete = sim_op_complete,
                                              .destroy = sim_op_destroy};
 
+/* Attempts are numbered across regions: a later one than the life's first is a restart. */
+static void look_at_attempt(sim_op_t *o) {
+  sim_shared_t *s = o->shared;
+  uint64_t attempt = o->op.context->attempt;
+  if (!s->first_attempt)
+    s->first_attempt = attempt;
+  if (attempt != s->first_attempt && !s->all_may_restart && !s->may_restart[o->node->region])
+    sim_wrong(s, "%s begins anew in attempt %" PRIu64 ", but nothing of its region has failed",
+              sim_label(o), attempt);
+}
+
 static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out,
                   sc_error_t *err) {
   static const sc_operator_ops_t *const all[] = {&sim_source_ops, &map_ops, &buffer_ops, &share_ops,
@@ -249,6 +261,7 @@ static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_o
   o->shared = place->shared;
   o->watermark = SC_WATERMARK_MIN;
   o->last_ts = -1;
+  look_at_attempt(o);
   int rc = sim_called(o, "create", err);
   if (rc < 0) {
     sim_op_destroy(&o->op);

@@ -16,7 +16,8 @@
  *
  * What they notice: a record that is late, comes twice, comes to a foreign subtask or out of order,
  * a watermark that goes back, a timer too early or twice, a notice of a checkpoint that is not
- * safe. Each call of an operator may be told to fail.
+ * safe, an operator that begins anew though nothing of its region has failed. Each call of an
+ * operator may be told to fail.
  *
  * Threads: one. Ownership: sim_shared_t belongs to the run and outlives every simulated process.
  */
@@ -30,6 +31,9 @@ typedef struct sim_shared {
   sim_plan_t *plan;
   uint64_t calls;                            /* of operators, over the whole run */
   bool calm;                                 /* nothing is told to fail any more */
+  uint64_t first_attempt;                    /* of this life; 0: no operator was made yet */
+  bool all_may_restart;                      /* in this life: not only operators have failed */
+  bool may_restart[SIM_NODES];               /* in this life: regions whose operators have failed */
   char failure[600];                         /* the first thing that must not be; empty: none */
   void *run;                                 /* the run's own */
   void (*tell)(void *run, const char *text); /* a line of the story */

@@ -75,7 +75,8 @@ static void add_input(sc_random_t *r, sim_plan_t *p, sim_node_t *to, int from, b
     to->class = p->nodes[from].class;
 }
 
-static void draw_operator(sim_plan_t *p, sc_random_t *r) {
+/* Reads from operators that were drawn from `first` on. */
+static void draw_operator(sim_plan_t *p, sc_random_t *r, int first) {
   static const int64_t kinds[] = {SIM_MAP, SIM_BUFFER, SIM_SHARE, SIM_KEYED, SIM_KEYED};
   int before = (int)p->n_nodes;
   sim_node_t *n = add_node(p, r, (sim_kind_t)one_of(r, kinds, 5));
@@ -85,7 +86,8 @@ static void draw_operator(sim_plan_t *p, sc_random_t *r) {
   n->pt = one_in(r, 2);
   uint32_t inputs = one_in(r, 3) ? 2 : 1;
   for (uint32_t i = 0; i < inputs; i++)
-    add_input(r, p, n, one_in(r, 2) ? before - 1 : (int)below(r, (uint32_t)before), false);
+    add_input(r, p, n,
+              one_in(r, 2) ? before - 1 : first + (int)below(r, (uint32_t)(before - first)), false);
 }
 
 static bool is_used(const sim_plan_t *p, int node, bool side) {
@@ -97,10 +99,10 @@ static bool is_used(const sim_plan_t *p, int node, bool side) {
 }
 
 /* What nobody reads goes to a sink. */
-static void draw_sinks(sim_plan_t *p, sc_random_t *r) {
+static void draw_sinks(sim_plan_t *p, sc_random_t *r, int first) {
   int n = (int)p->n_nodes;
   sim_node_t *sink = NULL;
-  for (int i = 0; i < n; i++) {
+  for (int i = first; i < n; i++) {
     bool side = p->nodes[i].kind == SIM_KEYED && p->nodes[i].pt && !one_in(r, 3);
     for (int s = 0; s <= side; s++) {
       if (is_used(p, i, s))
@@ -110,6 +112,15 @@ static void draw_sinks(sim_plan_t *p, sc_random_t *r) {
       add_input(r, p, sink, i, s);
     }
   }
+}
+
+static void draw_part(sim_plan_t *p, sc_random_t *r, uint32_t sources, uint32_t operators) {
+  int first = (int)p->n_nodes;
+  for (uint32_t i = 0; i < sources; i++)
+    draw_source(p, r);
+  for (uint32_t i = 0; i < operators; i++)
+    draw_operator(p, r, first);
+  draw_sinks(p, r, first);
 }
 
 static void draw_job(sim_plan_t *p, sc_random_t *r) {
@@ -175,6 +186,23 @@ static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   }
 }
 
+/* Another part, connected with nothing, and operators that fail somewhere: its region should be all
+ * that restarts. Half of these parts end early, while the others have much to do. */
+static void draw_apart(sim_plan_t *p, sc_random_t *r) {
+  uint32_t failures = 1 + below(r, 2), parts = one_in(r, 4) ? 2 : 1;
+  for (uint32_t i = 0; i < parts; i++) {
+    sim_node_t *source = &p->nodes[p->n_nodes];
+    draw_part(p, r, 1, below(r, 3));
+    if (one_in(r, 2)) {
+      source->splits = source->splits ? 1 : 0;
+      source->records = 1 + below(r, 4);
+    }
+  }
+  for (uint32_t i = 0; i < failures && p->n_disturbances < SIM_DISTURBANCES; i++)
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_RAISE, .times = 1, .at = some_time(r, 2000)};
+}
+
 /* ---- cutting ---- */
 
 static void leave_out(sim_plan_t *p) {
@@ -221,6 +249,18 @@ static void reconnect(sim_plan_t *p) {
     }
 }
 
+/* Both ends of an edge are of one region; an edge may join two that were told apart before. */
+static void find_regions(sim_plan_t *p) {
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    p->nodes[i].region = (int)i;
+  for (uint32_t round = 0; round < p->n_nodes; round++)
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+      for (uint32_t k = 0; k < p->nodes[i].n_inputs && !p->nodes[i].left_out; k++) {
+        int *a = &p->nodes[i].region, *b = &p->nodes[p->nodes[i].inputs[k].from].region;
+        *a = *b = *a < *b ? *a : *b;
+      }
+}
+
 /* Forward edges need equal parallelism; who leaves in order follows from who comes in order. */
 static void finish(sim_plan_t *p) {
   for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -243,18 +283,17 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
   sc_random_init(&r, seed * 0xD1B54A32D192ED03u + 1);
   draw_job(p, &r);
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
-  for (uint32_t i = 0; i < sources; i++)
-    draw_source(p, &r);
-  for (uint32_t i = 0; i < operators; i++)
-    draw_operator(p, &r);
-  draw_sinks(p, &r);
+  draw_part(p, &r, sources, operators);
   draw_barriers(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
+  if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
+    draw_apart(p, &r);
   leave_out(p);
   reconnect(p);
   finish(p);
+  find_regions(p);
 }
 
 uint32_t sim_plan_parallelism(const sim_plan_t *p, uint32_t class, uint32_t life) {

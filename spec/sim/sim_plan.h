@@ -14,7 +14,7 @@
 #include "../../core/base/buf.h"
 #include "../../core/exchange/partitioner.h"
 
-#define SIM_NODES 14
+#define SIM_NODES 24
 #define SIM_INPUTS 3
 #define SIM_DISTURBANCES 10
 #define SIM_CLASSES 4
@@ -36,6 +36,7 @@ typedef struct sim_node {
   sim_input_t inputs[SIM_INPUTS];
   uint32_t n_inputs;
   bool left_out; /* by a cut */
+  int region;    /* the least node that it is connected with: what fails over together */
   bool ordered;  /* records of one lane and key leave in order */
   bool new_chain;
   sim_map_t map;            /* MAP */

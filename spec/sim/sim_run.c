@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../../core/base/mem.h"
 #include "../../core/operator/file_sink.h"
@@ -58,6 +59,7 @@ static void op_failed(void *arg, const sc_sim_op_t *op, int code) {
   char *text = sc_format("! %s %s fails: %s", sc_sim_op_name(op->kind), op->path,
                          sc_error_name(code));
   r->troubles++;
+  r->shared.all_may_restart = true;
   tell(r, text);
   free(text);
 }
@@ -304,6 +306,9 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   sc_job_t *job = NULL;
   r->troubles = 0;
   r->canceled = false;
+  r->shared.first_attempt = 0;
+  r->shared.all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
+  memset(r->shared.may_restart, 0, sizeof r->shared.may_restart);
   begin_world(r);
   tell_begin(r);
   sc_engine_t *engine = sc_engine_create(r->world, &err);

@@ -62,7 +62,7 @@ static void start_sender(lane_t *l, uint64_t id) {
   checkpoint_t *c = &l->storm->list[id];
   int how = (int)sc_random_below(&l->random, 3);
   sc_cut_t *cut = sc_cut_create(id, part_done, c);
-  sc_barrier_t b = {id, 0, id % 2 ? 1 : AT_MS, false};
+  sc_barrier_t b = {.id = id, .overtake_at_ms = id % 2 ? 1 : AT_MS};
   if (l->id && atomic_load(&l->storm->list[l->id].aborted))
     sc_cut_drop(l->storm->list[l->id].cuts[l->index]);
   c->cuts[l->index] = cut;

@@ -158,8 +158,29 @@ static void change_all(sc_keyed_t *window, int state, lua_Integer keys, lua_Inte
   }
 }
 
-/* heap_write_beside(h, snapshot, dir, file, state, keys) -> handle, passes: the snapshot is written
- * by another thread while this one makes whole passes of changes, at least two. */
+/* The same of maps "m0" ... "m199", each entry with a number of its own: one in 5 is removed, and
+ * now and then a whole map cleared. */
+static void change_maps(sc_keyed_t *window, int state, lua_Integer keys, lua_Integer pass) {
+  uint32_t groups = (uint32_t)(window->range.last - window->range.first) + 1;
+  for (lua_Integer i = 0; i < keys; i++) {
+    char key[32], map_key[32], value[64];
+    int n = snprintf(key, sizeof key, "m%lld", (long long)(i % 200));
+    int k = snprintf(map_key, sizeof map_key, "%lld", (long long)i);
+    int m = snprintf(value, sizeof value, "%lld", (long long)pass);
+    sc_address_t at = {.state = state, .group = (uint16_t)(window->range.first + i % 200 % groups),
+                       .key = sc_bytes(key, (size_t)n)};
+    if ((i + pass) % 997 == 0)
+      sc_keyed_clear(window, &at, NULL);
+    else if ((i * 31 + pass) % 5 == 0)
+      window->ops->map_remove(window, &at, sc_bytes(map_key, (size_t)k), NULL);
+    else
+      window->ops->map_put(window, &at, sc_bytes(map_key, (size_t)k), sc_bytes(value, (size_t)m),
+                           NULL);
+  }
+}
+
+/* heap_write_beside(h, snapshot, dir, file, state, map state, keys) -> handle, passes: the snapshot
+ * is written by another thread while this one makes whole passes of changes, at least two. */
 static int heap_write_beside(lua_State *L) {
   sc_handle_t *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   memset(handle, 0, sizeof *handle);
@@ -168,14 +189,17 @@ static int heap_write_beside(lua_State *L) {
   writing_t w = {.window = *(sc_keyed_t **)luaL_checkudata(L, 1, HEAP),
                  .snap = lua_touserdata(L, 2), .dir = luaL_checkstring(L, 3),
                  .file = luaL_checkstring(L, 4), .handle = handle, .err = SC_ERROR_INIT};
-  int state = (int)luaL_checkinteger(L, 5);
-  lua_Integer keys = luaL_checkinteger(L, 6), passes = 0;
+  int state = (int)luaL_checkinteger(L, 5), map_state = (int)luaL_checkinteger(L, 6);
+  lua_Integer keys = luaL_checkinteger(L, 7), passes = 0;
   atomic_init(&w.over, false);
   pthread_t thread;
   if (pthread_create(&thread, NULL, write_snapshot, &w) != 0)
     return luaL_error(L, "cannot start a thread");
-  while (passes < 2 || !atomic_load(&w.over))
+  while (passes < 2 || !atomic_load(&w.over)) {
     change_all(w.window, state, keys, ++passes);
+    change_maps(w.window, map_state, keys, passes);
+    w.window->ops->step(w.window, 1000);
+  }
   pthread_join(thread, NULL);
   if (w.rc < 0)
     return probe_fail(L, w.rc, &w.err);

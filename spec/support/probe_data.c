@@ -91,6 +91,24 @@ static int value_int(lua_State *L) {
   return 2;
 }
 
+/* value_ints(bytes, n) -> list, or nil */
+static int value_ints(lua_State *L) {
+  int64_t out[32];
+  sc_bytes_t b = tight(L, 1);
+  uint32_t n = (uint32_t)luaL_checkinteger(L, 2);
+  sc_assert(n <= 32);
+  bool good = sc_value_ints(b, out, n);
+  release(b);
+  if (!good)
+    return 0;
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushinteger(L, out[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
 /* value_array(bytes) -> elements, or -1; and how many bytes are left */
 static int value_array(lua_State *L) {
   sc_bytes_t b = tight(L, 1);
@@ -416,6 +434,7 @@ void probe_data(lua_State *L) {
       {"value_split", value_split},
       {"value_int", value_int},
       {"value_array", value_array},
+      {"value_ints", value_ints},
       {"value_field", value_field},
       {"value_field_int", value_field_int},
       {"value_field_float", value_field_float},

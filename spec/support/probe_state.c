@@ -368,7 +368,7 @@ static int heap_declare(lua_State *L) {
 /* heap_expect(heap, group, key) */
 static int heap_expect(lua_State *L) {
   sc_keyed_t *k = heap(L);
-  k->ops->expect(k, (uint16_t)luaL_checkinteger(L, 2), probe_bytes(L, 3));
+  k->ops->expect(k, (uint16_t)luaL_checkinteger(L, 2), sc_hash(probe_bytes(L, 3)));
   return 0;
 }
 

@@ -29,9 +29,10 @@ local function new_world()
   return self
 end
 
--- Layers of tasks; each is fed by some of the layer before.
-local function random_graph()
-  local graph, before = {}, {}
+-- Layers of tasks; each is fed by some of the layer before. Behind those of `graph`, with which they are
+-- not connected.
+local function random_part(graph)
+  local before = {}
   for _ = 1, math.random(3) do
     local layer = {}
     for _ = 1, math.random(2) do
@@ -44,7 +45,15 @@ local function random_graph()
     end
     before = layer
   end
-  return graph
+  return #graph
+end
+
+-- One part or two; `cut` is how many tasks the first one has.
+local function random_graph()
+  local graph = {}
+  local cut = random_part(graph)
+  if chance(50) then random_part(graph) end
+  return graph, cut
 end
 
 function World:count_open()
@@ -141,9 +150,9 @@ function judge.write(w, a)
 end
 
 function judge.complete(w, a)
-  assert(w.running and w.ended[a.id] == "completed" and w.just == a.id, "tells of no completion")
+  assert(w.alive and w.ended[a.id] == "completed" and w.just == a.id, "tells of no completion")
   assert(w.just_attempt == w.attempt, "tells another attempt")
-  assert(a.stop == (w.stop ~= nil and w.stop.id == a.id))
+  assert(a.stop == w.just_stops)
   w.told[a.id] = true
 end
 
@@ -303,8 +312,8 @@ function happen.written(w)
     local p = w.open[id]
     w.ended[id], w.open[id], w.latest = "completed", nil, id
     w.completed[#w.completed + 1] = id
-    w.just, w.just_attempt = id, p.attempt
-    if w.running and p.attempt == w.attempt then
+    w.just, w.just_attempt, w.just_stops = id, p.attempt, p.stops
+    if w.alive and p.attempt == w.attempt then
       for task, s in pairs(p.acks) do
         if s.how == "ended" then w.tasks[task].final = s.tag end
       end
@@ -320,7 +329,7 @@ function happen.written(w)
     probe.coordinator_written(w.c, w.now, w.mono, id, ok)
     -- Retention is judged by what was there before, so the list may be one too long until now.
     w:drain()
-    assert(not (w.running and p.attempt == w.attempt) or w.told[id], "does not tell the tasks")
+    assert(not (w.alive and p.attempt == w.attempt) or w.told[id], "does not tell the tasks")
     return
   end
   w:event("written", id, ok)
@@ -388,19 +397,16 @@ function happen.finish_request(w)
 end
 
 function happen.start(w)
-  if w.running then return end
-  w.graph, w.tasks, w.told, w.stop = random_graph(), {}, {}, nil
+  if w.alive then return end
+  w.graph, w.cut = random_graph()
+  w.tasks, w.told, w.stop = {}, {}, nil
   for task = 0, #w.graph - 1 do w.tasks[task] = { life = "running" } end
-  w.running, w.attempt = true, w.attempt + 1
+  w.running, w.alive, w.attempt = true, true, w.attempt + 1
   probe.coordinator_start(w.c, w.now, w.mono, w.graph)
   w:drain()
 end
 
-function happen.stop(w, surely)
-  if not w.running or (not surely and chance(70)) then return end
-  w.running = false
-  w:event("stop", pick { "task_failed", "stopped" }, chance(50) and 0 or nil)
-  w.stop = nil
+local function none_forgotten(w)
   for number, answer in ipairs(w.requests) do
     if not answer then
       local waits = false
@@ -410,9 +416,38 @@ function happen.stop(w, surely)
   end
 end
 
+function happen.stop(w, surely)
+  if not w.alive or (not surely and chance(70)) then return end
+  w.running, w.alive = false, false
+  w:event("stop", pick { "task_failed", "stopped" }, chance(50) and 0 or nil)
+  w.stop = nil
+  none_forgotten(w)
+end
+
+function happen.suspend(w)
+  if not w.running or chance(50) then return end
+  w.running = false
+  for _, t in pairs(w.tasks) do t.asked = false end
+  w:event("suspend", "task_failed", 0)
+  w.stop = nil
+  none_forgotten(w)
+end
+
+-- One part of the graph, or all, goes on from a checkpoint; the other one as it was.
+function happen.resume(w)
+  if not w.alive or w.running or w.writing then return end
+  local restarted, which = {}, math.random(3)
+  for task = 0, #w.graph - 1 do
+    restarted[task + 1] = which == 3 or (which == 1) == (task < w.cut)
+    if restarted[task + 1] then w.tasks[task] = { life = "running" } end
+  end
+  w.running = true
+  w:event("resume", restarted)
+end
+
 local usual = { "pass", "pass", "pass", "tick", "request", "reserved", "prepared", "prepared", "deleted",
   "written", "written", "ack", "ack", "ack", "ack", "ack", "ack", "ack", "ack", "decline", "end_of_data",
-  "finish_request", "start", "stop", "request_stop" }
+  "finish_request", "start", "stop", "suspend", "resume", "resume", "request_stop" }
 local calm = { "tick", "reserved", "prepared", "deleted", "written", "ack", "ack", "ack", "ack" }
 
 -- Is there a task left to take a checkpoint, and has every other left with a final snapshot?
@@ -434,6 +469,8 @@ local function settle(w)
   happen.tick(w)
   if w.stop then happen.stop(w, true) end -- a request behind that of a user who stops waits for its end
   happen.start(w)
+  while w.writing and not w.running do happen.written(w) end
+  happen.resume(w)
   local could = can_be_taken(w)
   happen.request(w)
   for _ = 1, 5000 do
@@ -461,7 +498,7 @@ describe("coordinator", function()
         for _ = 1, math.random(400) do happen[pick(usual)](w) end
         settle(w)
         if w.running then
-          w.running = false
+          w.running, w.alive = false, false
           w:event("stop", "stopped")
         end
         while w.writing do happen.written(w) end

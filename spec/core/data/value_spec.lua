@@ -127,6 +127,28 @@ describe("value", function()
       assert.same({ -1, 0 }, { probe.value_array "" })
     end)
 
+    it(("reads an array of integers as the general cursor does (seed %d)"):format(values.seed), function()
+      math.randomseed(values.seed)
+      local edges = { 0, 1, 127, 128, 255, 256, 65535, 65536, 4294967295, 4294967296, math.maxinteger, -1,
+                      -32, -33, -128, -129, -32768, -32769, -2147483648, -2147483649, math.mininteger }
+      for _ = 1, 3000 do
+        local n, list = math.random(0, 17), {}
+        for i = 1, n do list[i] = edges[math.random(#edges)] end
+        local parts = { pack.array(n) }
+        for i = 1, n do parts[i + 1] = pack.int(list[i]) end
+        local bytes = table.concat(parts)
+        local got = probe.value_ints(bytes, n)
+        must(got and table.concat(got, " ") == table.concat(list, " "), bytes)
+        must(not probe.value_ints(bytes, n + 1), bytes)
+        must(not probe.value_ints(bytes .. "\0", n), bytes)
+        must(not probe.value_ints(bytes:sub(1, -2), n), bytes)
+        if n > 0 then -- one of them is something else
+          parts[math.random(2, n + 1)] = ({ "\xc0", "\xa1x", "\xcb1234567\0", "\x90", "\xcf\xff1234567" })[math.random(5)]
+          must(not probe.value_ints(table.concat(parts), n), table.concat(parts))
+        end
+      end
+    end)
+
     it("takes an empty input as the end", function()
       assert.same({}, probe.value_tokens "")
       assert.same({}, probe.value_split "")

@@ -35,7 +35,11 @@ end
 local function start(c, parallelism)
   c.attempt = c.attempt + 1
   local options = pack.encode { dir = tmp.path }
-  assert(probe.operator_prepare(storage, "file_sink", options, "job", "out", c.completed == 0, c.completed))
+  local past
+  if c.completed > 0 then -- an empty list has no entry: an empty table would be packed as a map
+    past = #c.items > 0 and { pack.encode { pending = { 0, c.items } } } or {}
+  end
+  assert(probe.operator_prepare(storage, "file_sink", options, "job", "out", past))
   local ops, n = {}, #c.items
   for i = 1, parallelism do
     local op = assert(probe.operator_new {

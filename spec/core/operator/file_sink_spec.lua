@@ -24,9 +24,9 @@ local function start(extra, lists)
   return op
 end
 
-local function prepare(fresh, restored_id, extra, job, uid)
-  return probe.operator_prepare(storage, "file_sink", options(extra), job or "job", uid or "out", fresh,
-    restored_id)
+-- past: the list states of the checkpoint that is gone back to, one for each old subtask; nil: fresh.
+local function prepare(past, extra, job, uid)
+  return probe.operator_prepare(storage, "file_sink", options(extra), job or "job", uid or "out", past)
 end
 
 local function push(op, ...)
@@ -102,7 +102,7 @@ describe("file_sink", function()
       push(op, "t2")
       checkpoint(op, 2) -- was never complete
       op:destroy()
-      assert.equal(0, prepare(false, 1))
+      assert.equal(0, prepare { lists })
       assert.same({ ".job.out.0000000001.0.pending" }, hidden())
       local again = start({ attempt = 2, restored_id = 1 }, lists)
       assert.is_true(again:busy())
@@ -196,6 +196,26 @@ describe("file_sink", function()
       table.sort(expected)
       assert.same(expected, rows)
       assert.same({}, hidden())
+    end)
+
+    it("290. rescale with id pool: what old subtasks had open goes, whoever is there now", function()
+      local ops, lists = {}, {}
+      for i = 0, 3 do
+        ops[i] = start({ subtask = i, parallelism = 4 })
+        push(ops[i], "promised" .. i)
+        lists[i + 1] = checkpoint(ops[i], 1)
+        push(ops[i], "never" .. i)
+        checkpoint(ops[i], 2)
+        push(ops[i], ("open"):rep(20000)) -- so much that it is written
+      end
+      assert.equal(4 + 4 + 4, #hidden())
+      storage:die(1) -- nobody takes anything away
+      for i = 0, 3 do ops[i]:destroy() end
+      storage:reset()
+      assert.equal(0, prepare(lists))
+      local left = {}
+      for i = 0, 3 do left[i + 1] = (".job.out.0000000001.%d.pending"):format(i) end
+      assert.same(left, hidden())
     end)
 
     it("289. empty transaction", function()
@@ -340,7 +360,7 @@ describe("file_sink", function()
 
     it("leaves what is there when it appends", function()
       tmp:write("job.out.0000000000.0.json", "old\n")
-      assert.equal(0, prepare(true, 0, { existing = "append" }))
+      assert.equal(0, prepare(nil, { existing = "append" }))
       local op = start { checkpointing = false }
       push(op, "new")
       op:finish()
@@ -489,7 +509,7 @@ describe("file_sink", function()
     it("makes the folder, with parents", function()
       local old = dir
       dir = old .. "/a/b"
-      assert.equal(0, prepare(true, 0))
+      assert.equal(0, prepare())
       assert.same({ "b" }, tmp:names "a")
       dir = old
     end)
@@ -497,7 +517,7 @@ describe("file_sink", function()
     it("refuses a file in the folder's place", function()
       local old = dir
       dir = tmp:write("file", "")
-      local ok, message, code = prepare(true, 0)
+      local ok, message, code = prepare()
       assert.is_nil(ok)
       assert.equal("EEXIST", code)
       assert.matches(dir .. " is a file", message, 1, true)
@@ -506,14 +526,14 @@ describe("file_sink", function()
 
     it("names a folder that cannot be written to, or cannot be made", function()
       storage:fail("create", 1, "EACCESS")
-      local ok, message, code = prepare(true, 0)
+      local ok, message, code = prepare()
       assert.is_nil(ok)
       assert.equal("EACCESS", code)
       assert.matches("folder " .. dir .. " cannot be written to", message, 1, true)
       local old = dir
       dir = old .. "/new"
       storage:fail("make_dir", 1, "EACCESS")
-      ok, message = prepare(true, 0)
+      ok, message = prepare()
       assert.is_nil(ok)
       assert.matches("folder " .. dir .. " cannot be made", message, 1, true)
       dir = old
@@ -521,23 +541,23 @@ describe("file_sink", function()
 
     it("refuses, at a fresh start, a folder with committed parts of this job and sink", function()
       tmp:write("job.out.0000000003.0.json", "old\n")
-      local ok, message, code = prepare(true, 0)
+      local ok, message, code = prepare()
       assert.is_nil(ok)
       assert.equal("EEXIST", code)
       for _, text in ipairs { dir, "job.out.0000000003.0.json", '"overwrite"', '"append"' } do
         assert.matches(text, message, 1, true)
       end
-      assert.equal(0, prepare(false, 3), "a restored job goes on there")
-      assert.equal(0, prepare(true, 0, { existing = "append" }))
+      assert.equal(0, prepare {}, "a restored job goes on there")
+      assert.equal(0, prepare(nil, { existing = "append" }))
       assert.equal("old\n", visible())
-      assert.equal(0, prepare(true, 0, { existing = "overwrite" }))
+      assert.equal(0, prepare(nil, { existing = "overwrite" }))
       assert.same({}, tmp:names())
     end)
 
     it("refuses before it sweeps anything", function()
       tmp:write("job.out.0000000003.0.json", "old\n")
       tmp:write(".job.out.0000000004.0.pending", "x\n")
-      assert.is_nil((prepare(true, 0)))
+      assert.is_nil((prepare()))
       assert.same({ ".job.out.0000000004.0.pending" }, hidden())
     end)
 
@@ -564,21 +584,36 @@ describe("file_sink", function()
         return gone
       end
       fill()
-      assert.equal(0, prepare(false, 5))
-      assert.same({ 6 }, left())
+      -- 4 was aborted and 5 promised by the second of two subtasks; what became of 4 is in no state.
+      local promise = { id = 5, file = ".job.out.0000000005.1.pending", final = "job.out.0000000005.1.json" }
+      local none = pack.encode {}
+      assert.equal(0, prepare { none, pack.encode { pending = { 0, { promise } } }, none })
+      assert.same({ 4, 6 }, left())
       assert.equal("kept\n", tmp:read "job.out.0000000002.0.json")
       fill()
-      assert.equal(0, prepare(true, 0, { existing = "append" }))
+      assert.equal(0, prepare(nil, { existing = "append" }))
       assert.same({ 4, 5, 6 }, left())
       assert.equal("kept\n", tmp:read "job.out.0000000002.0.json")
     end)
 
     it("takes ids of more than ten digits", function()
       tmp:write(".job.out.12345678901.0.pending", "x")
-      assert.equal(0, prepare(false, 12345678901))
+      local promise = { id = 12345678901, file = ".job.out.12345678901.0.pending", final = "f.json" }
+      assert.equal(0, prepare { pack.encode { pending = { 0, { promise } } } })
       assert.equal(1, #hidden())
-      assert.equal(0, prepare(false, 12345678900))
+      assert.equal(0, prepare {})
       assert.equal(0, #hidden())
+    end)
+
+    it("refuses a state that it cannot read, before it sweeps anything", function()
+      tmp:write(".job.out.0000000004.0.pending", "x")
+      for _, lists in ipairs { "\xc1", pack.encode { pending = 3 } } do
+        local ok, message, code = prepare { lists }
+        assert.is_nil(ok)
+        assert.equal("ECORRUPT", code)
+        assert.matches("the list of pending parts of sink out is damaged", message, 1, true)
+      end
+      assert.equal(1, #hidden())
     end)
   end)
 
@@ -593,7 +628,7 @@ describe("file_sink", function()
     assert.equal(30, highest "other")
     assert.equal(0, probe.operator_highest(storage, dir .. "/absent", "job", "out"))
     storage:die(1)
-    prepare(false, 12)
+    prepare {}
     local id, _, code = highest()
     assert.is_nil(id)
     assert.equal("EIO", code)
@@ -615,7 +650,7 @@ describe("file_sink", function()
       assert.is_true(#list[1] < 255)
       assert.is_nil(seen[list[1]])
       seen[list[1]] = true
-      local ok, _, code = prepare(true, 0, {}, job, "u.v")
+      local ok, _, code = prepare(nil, {}, job, "u.v")
       assert.is_nil(ok, "found again")
       assert.equal("EEXIST", code)
     end
@@ -643,7 +678,7 @@ describe("file_sink", function()
       assert.is_nil(op)
       assert.equal("EINVAL", code)
       assert.matches(text, message, 1, true)
-      assert.is_nil((probe.operator_prepare(storage, "file_sink", bytes, "job", "out", true, 0)))
+      assert.is_nil((probe.operator_prepare(storage, "file_sink", bytes, "job", "out")))
     end
     fails({}, "option dir is missing")
     fails({ dir = 1 }, "option dir must be a string")

@@ -194,7 +194,7 @@ describe("file_source", function()
     local good, missing = tmp:write("good", "x\n"), tmp:at("missing")
     local function prepare(paths, fresh)
       local options = pack.encode { paths = paths }
-      return probe.operator_prepare(storage, "file_source", options, "job", "log", fresh, 0)
+      return probe.operator_prepare(storage, "file_source", options, "job", "log", not fresh and {} or nil)
     end
     assert.equal(0, prepare({ good }, true))
     local ok, message, code = prepare({ good, missing }, true)

@@ -71,6 +71,15 @@ describe("a job of two regions", function()
     engine:allow(n, 2)
   end
 
+  -- Running again, after so many restarts.
+  local function restarted(job, times)
+    local status
+    repeat
+      status = job:wait("running")
+      assert.equal("running", status.state, status.error)
+    until status.restarts == times
+  end
+
   local function attempts(job)
     local list = {}
     for i, region in ipairs(job:status().regions) do list[i] = region.attempt end
@@ -90,7 +99,7 @@ describe("a job of two regions", function()
       assert(job:checkpoint())
       allow_both(100 * i + 30)
       engine:break_gate(1)
-      repeat until job:wait("running").restarts == i
+      restarted(job, i)
     end
     assert.same({ 4, 1 }, attempts(job))
     local status = finish(job, 400, 350)
@@ -125,7 +134,7 @@ describe("a job of two regions", function()
       if round % 4 ~= 1 then engine:break_gate(1) end
       if round % 4 ~= 2 then engine:break_gate(2) end
       local failing = round % 4 < 3 and round % 4 > 0 and 1 or 2
-      repeat until job:wait("running").restarts == before + failing
+      restarted(job, before + failing)
     end
     finish(job, 200, 200)
   end)
@@ -139,7 +148,7 @@ describe("a job of two regions", function()
     for i = 1, 2 do
       engine:allow(50 + 20 * i, 1)
       engine:break_gate(1)
-      repeat until job:wait("running").restarts == i
+      restarted(job, i)
     end
     assert.equal("running ended", states(job))
     local status = finish(job, 100, 50)
@@ -159,7 +168,7 @@ describe("a job of two regions", function()
     engine:allow(80, 1)
     assert(job:checkpoint())
     engine:break_gate(1)
-    repeat until job:wait("running").restarts == 1
+    restarted(job, 1)
     finish(job, 100, 50)
   end)
 
@@ -168,7 +177,7 @@ describe("a job of two regions", function()
     allow_both(50)
     assert(job:checkpoint())
     engine:break_gate(2)
-    repeat until job:wait("running").restarts == 1
+    restarted(job, 1)
     engine:break_gate(1)
     local status = job:wait()
     assert.equal("failed", status.state)
@@ -184,11 +193,7 @@ describe("a job of two regions", function()
     engine:fail("rename", "_metadata", 1)
     allow_both(80)
     assert.is_nil((job:checkpoint()))
-    wait_until("both are back", function()
-      local now = attempts(job)
-      return now[1] >= 2 and now[2] >= 2
-    end)
-    assert.equal(1, job:status().restarts)
+    restarted(job, 1)
     assert.same({ 2, 2 }, attempts(job))
     finish(job, 100, 100)
   end)
@@ -200,7 +205,7 @@ describe("a job of two regions", function()
       return job:records("tally") == SPLITS * 40 and job:records("tally2") == SPLITS * 40
     end)
     engine:break_gate(2)
-    repeat until job:wait("running").restarts == 1
+    restarted(job, 1)
     assert.same({ 1, 2 }, attempts(job))
     finish(job, 50, 50)
   end)
@@ -208,6 +213,9 @@ describe("a job of two regions", function()
   it("goes back to an older checkpoint alone, if its own sinks allow it", function()
     local job = start { attempts = 5, retain = 2 }
     allow_both(50)
+    wait_until("both are in", function()
+      return job:records("tally") == SPLITS * 50 and job:records("tally2") == SPLITS * 50
+    end)
     assert.equal(1, assert(job:checkpoint()))
     engine:allow(80, 2) -- so only the second one's sink commits something of checkpoint 2
     wait_until("they are in", function() return job:records("tally2") == SPLITS * 80 end)
@@ -219,11 +227,66 @@ describe("a job of two regions", function()
     metadata:write("damaged")
     metadata:flush()
     engine:break_gate(1)
-    repeat until job:wait("running").restarts == 1
+    wait_until("it runs again", function() return job:status().regions[1].attempt == 2 end)
+    assert.equal("running", job:wait("running").state)
     assert.same({ 2, 1 }, attempts(job))
     engine:break_gate(2)
     local status = job:wait()
     assert.equal("failed", status.state)
     assert.matches("a sink has committed checkpoint 2; going back to checkpoint 1", status.error)
+  end)
+
+  it("259. one fails while the job drains: nothing that has ended by command stays so", function()
+    local job = start { attempts = 10 }
+    allow_both(30)
+    assert(job:checkpoint())
+    allow_both(60)
+    wait_until("the values do not arrive", function()
+      return job:records("out") == 60 * SPLITS and job:records("out2") == 60 * SPLITS
+    end)
+    -- The final checkpoint is declined by the second region's sink, and at the next try its task fails.
+    engine:fail("sync", "/second/", 1)
+    local id, message = job:stop(true)
+    assert.is_nil(id)
+    assert.matches("a task failed", message, 1, true)
+    wait_until("it does not come back", function() return states(job) == "running running" end)
+    assert.same({ 2, 2 }, attempts(job), "both had ended by command")
+    finish(job, 90, 90)
+  end)
+
+  it("stops as a whole, with a checkpoint or drained, where one region has ended before", function()
+    local job = start { attempts = 3, interval_ms = 5 }
+    allow_both(40)
+    engine:finish(2)
+    wait_until("the second pipeline ends", function() return job:status().regions[2].state == "ended" end)
+    engine:break_gate(1)
+    restarted(job, 1)
+    assert(job:stop(false))
+    local status = job:wait()
+    assert.equal("finished", status.state, status.error)
+    assert_exactly_once(dir .. "/second", 40)
+    job = start { from = "latest", interval_ms = 5 }
+    engine:allow(70, 1)
+    wait_until("the first pipeline goes on", function() return job:records("tally") >= SPLITS * 30 end)
+    assert(job:stop(true))
+    status = job:wait()
+    assert.equal("finished", status.state, status.error)
+    assert_exactly_once(dir .. "/out", 70)
+    assert_exactly_once(dir .. "/second", 40)
+  end)
+
+  it("neither stops nor takes a checkpoint while one region waits for its restart", function()
+    local job = start { attempts = 1, delay_ms = 3600000 }
+    allow_both(20)
+    assert(job:checkpoint())
+    engine:break_gate(2)
+    job:wait("restarting")
+    for _, ask in ipairs { "checkpoint", "stop" } do
+      local id, message = job[ask](job)
+      assert.is_nil(id)
+      assert.matches("while the job is restarting: it starts in %d+ ms", message)
+    end
+    job:cancel()
+    assert.equal("canceled", job:wait().state)
   end)
 end)

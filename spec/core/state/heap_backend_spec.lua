@@ -285,23 +285,44 @@ describe("heap backend", function()
     end)
 
     it("isolates a snapshot from writes beside it, by another thread", function()
-      local h, v = window()
-      local keys, expected = 20000, {}
+      local h, v, m = window()
+      local keys, expected = 8000, {}
+      local function map_of(i) return i % 200 % 128, "m" .. i % 200, "", tostring(i) end
       for i = 0, keys - 1 do
         expected["k" .. i] = "was " .. i
         probe.heap_put(h, v, i % 128, "k" .. i, "", "was " .. i)
+        local group, key, space, map_key = map_of(i)
+        expected[key .. " " .. map_key] = "was " .. i
+        probe.heap_map_put(h, m, group, key, space, map_key, "was " .. i)
       end
       probe.heap_freeze(h, 7)
       local snap = probe.heap_ready(h)
-      local handle, passes = probe.heap_write_beside(h, snap, dir, "beside", v, keys)
-      assert.same(expected, rows_by_key(handle))
+      local handle, passes = probe.heap_write_beside(h, snap, dir, "beside", v, m, keys)
+      local seen = {}
+      for _, row in ipairs((probe.heap_rows(handle, dir))) do
+        local name = row.map_key and row.key .. " " .. row.map_key or row.key
+        assert.is_nil(seen[name])
+        seen[name] = row.value
+      end
+      assert.same(expected, seen)
       probe.heap_snapshot_done(h, snap)
       drain(h)
-      local left = 0
-      for i = 0, keys - 1 do -- what the last pass did, as probe_cells.c says it
+      -- What the last pass did, as probe_cells.c says it.
+      local left, maps = 0, {}
+      for i = 0, keys - 1 do
         local value = ("%d:%s"):format(passes, (" "):rep(i * passes % 20))
         if (i * 31 + passes) % 5 == 0 then value = nil else left = left + 1 end
         assert.equal(value, probe.heap_get(h, v, i % 128, "k" .. i, ""))
+        if (i + passes) % 997 == 0 then maps[i % 200] = {}
+        elseif (i * 31 + passes) % 5 ~= 0 then
+          maps[i % 200] = maps[i % 200] or {}
+          maps[i % 200][i] = tostring(passes)
+        end
+      end
+      for i = 0, keys - 1 do
+        local value = (maps[i % 200] or {})[i]
+        left = left + (value and 1 or 0)
+        assert.equal(value, probe.heap_map_get(h, m, map_of(i)))
       end
       assert.equal(left, (probe.heap_usage(h)))
     end)
