@@ -268,7 +268,6 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
     show_complete(job, w->id, w->timestamp_ms);
   job->suspended |= w->stop && rc >= 0;
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
-  sc__job_unhold(job, w->id);
   sc_metadata_destroy(w->metadata);
   free(w->dir);
   free(w);
@@ -293,7 +292,6 @@ static const char *task_name(sc_job_t *job, uint32_t task) {
 }
 
 static void trigger(sc_job_t *job, const sc_action_t *act) {
-  sc__job_hold_pending(job, act->id);
   struct sc_pending_cut *cut = sc_calloc(1, sizeof *cut);
   cut->id = act->id;
   cut->enumerators = sc_calloc(job->graph->n_nodes, sizeof *cut->enumerators);
@@ -381,7 +379,6 @@ static char *reason_of(sc_job_t *job, const sc_action_t *act) {
 }
 
 static void aborted(sc_job_t *job, const sc_action_t *act) {
-  sc__job_unhold(job, act->id);
   free_cut(job, take_cut(job, act->id));
   char *reason = reason_of(job, act);
   sc__view_lock(job);
