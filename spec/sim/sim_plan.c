@@ -161,6 +161,17 @@ static void draw_barriers(sim_plan_t *p) {
   }
 }
 
+/* Apart, too. A job without checkpoints keeps its word only where nothing goes wrong. */
+static void draw_starts(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  p->clock_set_ms = ONE_OF(&r, 0, 0, 10, 500, 5000);
+  p->from_path = one_in(&r, 3);
+  p->no_checkpoints = one_in(&r, 20);
+  if (p->no_checkpoints)
+    p->n_disturbances = 0;
+}
+
 static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   static const int64_t kinds[] = {SIM_CRASH_TURN, SIM_CRASH_TURN, SIM_CRASH_OP, SIM_CRASH_OP,
                                   SIM_FAULT,      SIM_FAULT,      SIM_RAISE,    SIM_RAISE,
@@ -290,6 +301,7 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
     draw_apart(p, &r);
+  draw_starts(p);
   leave_out(p);
   reconnect(p);
   finish(p);
@@ -366,6 +378,11 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
                 "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
                 p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
                 p->exclusive, p->floating, p->overdraft, p->max_parallelism);
+  if (p->clock_set_ms)
+    sc_buf_printf(out, "  the clock is set now and then, by up to %" PRId64 " ms\n",
+                  p->clock_set_ms);
+  if (p->no_checkpoints)
+    sc_buf_puts(out, "  no checkpoints are taken\n");
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);
