@@ -161,12 +161,29 @@ static void draw_barriers(sim_plan_t *p) {
   }
 }
 
+/* Where records have more than one way to a reader that minds the time, one way's watermark may
+ * pass what comes behind "active" on another. */
+static bool may_idle(const sim_plan_t *p) {
+  for (uint32_t i = 1; i < p->n_nodes; i++) {
+    const sim_node_t *n = &p->nodes[i];
+    if (n->kind == SIM_SOURCE)
+      return false;
+    for (uint32_t k = 0; k < n->n_inputs && n->kind != SIM_SINK; k++)
+      if (n->inputs[k].from != 0)
+        return false;
+  }
+  return true;
+}
+
 /* Apart, too. A job without checkpoints keeps its word only where nothing goes wrong. */
 static void draw_starts(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
-  p->clock_set_ms = ONE_OF(&r, 0, 0, 10, 500, 5000);
+  p->clock_set_ms = ONE_OF(&r, 0, 0, 10, 200, 2000);
   p->from_path = one_in(&r, 3);
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    p->nodes[i].timed = p->nodes[i].kind == SIM_SOURCE && one_in(&r, 4);
+  p->nodes[0].idles = may_idle(p) && one_in(&r, 2);
   p->no_checkpoints = one_in(&r, 20);
   if (p->no_checkpoints)
     p->n_disturbances = 0;
@@ -331,6 +348,7 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
     case SIM_SOURCE:
       sc_buf_printf(out, " %u splits of %u records, %u keys, pauses of %" PRId64 " ms", n->splits,
                     n->records, n->keys, n->pause_ms);
+      sc_buf_printf(out, "%s%s", n->timed ? ", native watermarks" : "", n->idles ? ", idles" : "");
       break;
     case SIM_MAP: sc_buf_printf(out, " (%s)", maps[n->map]); break;
     case SIM_BUFFER: sc_buf_printf(out, " (holds %u)", n->hold); break;

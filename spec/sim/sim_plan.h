@@ -43,6 +43,8 @@ typedef struct sim_node {
   uint32_t splits, records; /* SOURCE: records of each split */
   int64_t pause_ms;         /* SOURCE: at some records */
   uint32_t keys;            /* SOURCE */
+  bool timed;               /* SOURCE: the native operator makes its watermarks */
+  bool idles;               /* SOURCE: who has no split says that it is idle */
   int64_t window_ms;        /* KEYED */
   bool pt;                  /* KEYED: has processing-time timers */
   uint32_t hold;            /* BUFFER: records held back at most */

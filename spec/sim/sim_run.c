@@ -7,6 +7,7 @@
 
 #include "../../core/base/mem.h"
 #include "../../core/operator/file_sink.h"
+#include "../../core/operator/watermarks.h"
 #include "../../core/runtime/job.h"
 #include "../../core/sim/sim_world.h"
 #include "../../core/snapshot/job_dir.h"
@@ -79,6 +80,30 @@ static void told_completed(void *arg, uint64_t id) {
 
 /* ---- the graph ---- */
 
+/* The operator that makes a source's watermarks goes between it and all its readers. Splits may be
+ * read in any order, so a record may be as late as all of them are long. */
+static int add_time(run_t *r, sc_graph_t *g, const sim_node_t *n, const sc_node_spec_t *source,
+                    int index, sc_error_t *err) {
+  sc_buf_t options = SC_BUF_INIT;
+  char *uid = sc_format("time-%s", n->uid);
+  sc_pack_map(&options, 1);
+  sc_pack_cstr(&options, "out_of_orderness");
+  sc_pack_int(&options, (int64_t)n->splits * SIM_SPLIT_MS);
+  sc_node_spec_t spec = {.uid = uid,
+                         .name = uid,
+                         .type = &sc_watermarks_type,
+                         .options = sc_buf_bytes(&options),
+                         .parallelism = source->parallelism,
+                         .max_parallelism = source->max_parallelism,
+                         .start_new_chain = n->salt % 3 == 0};
+  int time = sc_graph_add(g, &spec, err), rc = time;
+  if (time >= 0)
+    rc = sc_graph_connect(g, (uint32_t)index, "main", (uint32_t)time, 0, SC_FORWARD, NULL, 0, err);
+  sc_buf_free(&options);
+  free(uid);
+  return rc < 0 ? rc : time;
+}
+
 static int add_node(run_t *r, sc_graph_t *g, uint32_t i, int *index, sc_error_t *err) {
   const sim_node_t *n = &r->plan.nodes[i];
   static const char *const outputs[] = {"main", "pt"};
@@ -100,6 +125,8 @@ static int add_node(run_t *r, sc_graph_t *g, uint32_t i, int *index, sc_error_t 
                          .outputs = outputs,
                          .n_outputs = keyed ? 2 : 1};
   int rc = sc_graph_add(g, &spec, err);
+  if (rc >= 0 && n->timed)
+    rc = add_time(r, g, n, &spec, rc, err);
   index[i] = rc;
   sc_buf_free(&options);
   return rc < 0 ? rc : 0;
@@ -155,7 +182,7 @@ static void begin_world(run_t *r) {
       .pool_threads = r->plan.pool_threads,
       .look_ns = r->plan.look_ns,
       .jump_one_in = JUMP_ONE_IN,
-      .clock_set_one_in = r->plan.clock_set_ms ? CLOCK_SET_ONE_IN : 0,
+      .clock_set_one_in = r->plan.clock_set_ms && !r->shared.calm ? CLOCK_SET_ONE_IN : 0,
       .clock_set_ms = r->plan.clock_set_ms,
       .crash_at_turn = at,
       .log_line = log_line,
