@@ -34,8 +34,7 @@
   XX(NO_GENERATIONS, "what was in flight is read in another order than it was sent")               \
   XX(NO_TAG, "what is kept again is kept without its holder's key groups")                         \
   XX(SENDER_FIRST, "a virtual channel begins with the sender's part")                              \
-  XX(REST_NOT_HELD, "a pending checkpoint does not hold the files of which it keeps a rest")       \
-  XX(EOI_KEPT, "a restored sender does not send its end of input again")                           \
+  XX(REST_NOT_HELD, "a checkpoint does not hold the files of which it keeps a rest")               \
   XX(REGION_EARLY, "a region goes back before the checkpoint that was decided is written")         \
   XX(REGION_SWEEPS, "a region that goes back sweeps what the sinks of others have pending")        \
   XX(REGION_SPLITS, "a region that goes back sets back the enumerators of others")                 \

@@ -51,7 +51,6 @@ typedef enum {
   SC_REPORT_END_OF_DATA,
   SC_REPORT_FINISH,         /* the task asks to leave */
   SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
-  SC_REPORT_DRAINED,        /* the task has read all that was in flight at the restore */
   SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
   SC_REPORT_SLOT_GONE,
   SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
@@ -239,7 +238,7 @@ void sc_task_down(sc_task_t *t);    /* slot: destroy the operators */
 char *sc_attempt_restored_dir(const sc_attempt_t *a, const char *directory); /* task_start.c */
 /* task_replay.c: what was in flight at the restore. */
 void sc_task_replay_create(sc_task_t *t);
-/* Read ahead where something is wanted; at the end of it all, say so. Between two records. */
+/* Read ahead where something is wanted; let go of it all at its end. Between two records. */
 void sc_task_replay_step(sc_task_t *t);
 void sc_task_replay_end(sc_task_t *t); /* give up what is unread */
 /* What is unread, for a checkpoint: malloc'ed, the count is returned. */

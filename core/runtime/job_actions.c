@@ -269,7 +269,6 @@ static void done_write(sc_job_t *job, void *arg, int rc, sc_error_t *err) {
     show_complete(job, w->id, w->timestamp_ms);
   job->suspended |= w->stop && rc >= 0;
   sc_coordinator_written(job->coordinator, sc__job_now(job), sc__job_mono(job), w->id, rc >= 0);
-  sc__job_unhold(job, w->id);
   sc_metadata_destroy(w->metadata);
   free(w->dir);
   free(w);
@@ -294,7 +293,6 @@ static const char *task_name(sc_job_t *job, uint32_t task) {
 }
 
 static void trigger(sc_job_t *job, const sc_action_t *act) {
-  sc__job_hold_pending(job, act->id);
   struct sc_pending_cut *cut = sc_calloc(1, sizeof *cut);
   cut->id = act->id;
   cut->enumerators = sc_calloc(job->graph->n_nodes, sizeof *cut->enumerators);
@@ -361,12 +359,29 @@ static void drain(sc_job_t *job) {
   }
 }
 
-static void aborted(sc_job_t *job, const sc_action_t *act) {
-  sc__job_unhold(job, act->id);
-  free_cut(job, take_cut(job, act->id));
+/* A task that did not acknowledge in time may only share its slot with the one that is stuck: what
+ * that slot runs at this moment, or NULL where it is the task itself, or nothing. */
+static const char *busy_with(sc_job_t *job, const sc_action_t *act) {
+  if (act->reason != SC_REASON_EXPIRED || act->task >= job->graph->n_tasks)
+    return NULL;
+  sc_attempt_t *a = sc__job_told(job, act->task);
+  const sc_task_t *t = a ? &a->tasks[act->task] : NULL;
+  const char *running = t ? atomic_load(&t->slot->running) : NULL;
+  return running != (t ? t->name : NULL) ? running : NULL;
+}
+
+/* Why, and whose fault it was. malloc'ed. */
+static char *reason_of(sc_job_t *job, const sc_action_t *act) {
   const char *who = task_name(job, act->task), *text = act->text ? act->text : "";
-  char *reason = sc_format("%s%s%s%s%s", sc_reason_text(act->reason), who ? ", task " : "",
-                           who ? who : "", *text ? ": " : "", text);
+  const char *busy = busy_with(job, act);
+  return sc_format("%s%s%s%s%s%s%s", sc_reason_text(act->reason), who ? ", task " : "",
+                   who ? who : "", *text ? ": " : "", text, busy ? "; its slot is busy with " : "",
+                   busy ? busy : "");
+}
+
+static void aborted(sc_job_t *job, const sc_action_t *act) {
+  free_cut(job, take_cut(job, act->id));
+  char *reason = reason_of(job, act);
   sc__view_lock(job);
   sc_statistics_failed(job->view.statistics, act->id, sc__job_now(job), reason);
   sc__view_unlock(job);
@@ -408,12 +423,13 @@ static int code_of(sc_reason_t reason) {
 static void answer(sc_job_t *job, const sc_action_t *act) {
   sc_error_t err = SC_ERROR_INIT;
   if (act->reason != SC_REASON_NONE) {
-    const char *who = task_name(job, act->task);
-    char *which = act->id ? sc_format("checkpoint %" PRIu64, act->id) : sc_strdup("no checkpoint");
-    sc_fail(&err, code_of(act->reason), "%s was %staken: %s%s%s%s%s", which, act->id ? "not " : "",
-            sc_reason_text(act->reason), who ? ", task " : "", who ? who : "",
-            act->text ? ": " : "", act->text ? act->text : "");
-    free(which);
+    char *reason = reason_of(job, act);
+    if (act->id)
+      sc_fail(&err, code_of(act->reason), "checkpoint %" PRIu64 " was not taken: %s", act->id,
+              reason);
+    else
+      sc_fail(&err, code_of(act->reason), "no checkpoint was taken: %s", reason);
+    free(reason);
   }
   bool stop = sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
   job->keeps |= stop && act->reason == SC_REASON_NONE;

@@ -178,13 +178,6 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err);
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err);
 
-/* job_holds.c: files of in-flight data that are read, or may be kept again. */
-void sc__region_hold(sc_region_t *r);                /* what its attempt begins to read */
-void sc__region_unhold(sc_region_t *r);              /* its attempt has ended */
-void sc__job_drained(sc_job_t *job, uint32_t task);  /* it reads none of them any more */
-void sc__job_hold_pending(sc_job_t *job, uint64_t checkpoint); /* it is being triggered */
-void sc__job_unhold(sc_job_t *job, uint64_t checkpoint); /* it has its _metadata, or never will */
-
 /* job_back.c */
 /* options.from -> job->origin; NULL where it begins anew. Blocks. */
 int sc__job_choose(sc_job_t *job, sc_error_t *err);

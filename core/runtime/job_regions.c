@@ -156,7 +156,6 @@ static void begin(sc_region_t *r) {
   if (rc >= 0) {
     sc_attempt_config_t config;
     fill_attempt_config(r, &config);
-    sc__region_hold(r);
     r->attempt = sc_attempt_create(&config);
     sc__view_attempt(r, r->attempt);
     rc = sc_attempt_deploy(r->attempt, &err);
@@ -303,7 +302,6 @@ void sc__region_released(sc_region_t *r) {
   sc__view_attempt(r, NULL);
   sc_attempt_destroy(r->attempt);
   r->attempt = NULL;
-  sc__region_unhold(r);
   r->interrupt_at_ms = 0;
   r->state = r->failure.code ? SC_REGION_DOWN : SC_REGION_DONE;
   sc__view_region(r);

@@ -86,7 +86,6 @@ void sc_task_replay_step(sc_task_t *t) {
   sc_replay_read_t read;
   if (sc_replay_drained(t->replay)) {
     sc_task_replay_end(t);
-    sc_task_report(t, SC_REPORT_DRAINED);
   } else if (sc_replay_want(t->replay, &read)) {
     read_work_t *w = sc_calloc(1, sizeof *w);
     *w = (read_work_t){.work = {.run = run_read}, .mail = {.run = has_read, .drop = free_read},

@@ -351,6 +351,8 @@ static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
 /* Every member of a group has a share in each checkpoint that may overtake, if only an empty one:
  * the others wait for it. */
 static void share_inflight(sc_task_t *t, snapshot_work_t *w, bool may) {
+  if (t->replay && !may)
+    sc_task_replay_step(t); /* the last record may have been read in this very turn */
   sc_assert(!t->replay || may); /* the others wait until it is drained */
   if (!may || t->member == UINT32_MAX)
     return;

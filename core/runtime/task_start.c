@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "../base/mem.h"
-#include "../base/planted.h"
 #include "attempt.h"
 
 static const sc_restore_operator_t *plan_of(const sc_task_t *t, uint32_t link) {
@@ -133,8 +132,7 @@ static void open_task(sc_task_t *t) {
   t->phase = SC_PHASE_RUNNING;
   resend_watermarks(t);
   if (t->restored_finished) {
-    if (!SC_PLANTED(EOI_KEPT))
-      sc_task_end_outputs(t);
+    sc_task_end_outputs(t);
     t->final_complete = t->attempt->config.all_finished;
     t->phase = SC_PHASE_ENDED;
   } else {

@@ -14,7 +14,6 @@ struct sc_job_dir {
   char *path;            /* DIR/JOB-ID */
   char *ids_path;        /* of the file ids */
   void *lock;            /* the storage's */
-  sc_holds_t *holds;
   sc_io_lock_t ids;      /* guards the three below, and the file; held while it is written, since
                             two writers could otherwise lose each other's number */
   uint64_t reserved;     /* highest id in the file */
@@ -122,7 +121,6 @@ int sc_job_dir_open(sc_storage_t *s, const char *dir, const char *job_id, sc_job
   d->path = sc_path_join(dir, job_id);
   d->ids_path = sc_path_join(d->path, "ids");
   sc_io_lock_init(&d->ids);
-  d->holds = sc_holds_create();
   int rc = open_parts(d, err);
   if (rc < 0) {
     sc_job_dir_close(d);
@@ -138,7 +136,6 @@ void sc_job_dir_close(sc_job_dir_t *d) {
   if (d->lock)
     d->storage->ops->unlock(d->storage, d->lock);
   sc_io_lock_fini(&d->ids);
-  sc_holds_destroy(d->holds);
   free(d->path);
   free(d->ids_path);
   free(d);
@@ -146,10 +143,6 @@ void sc_job_dir_close(sc_job_dir_t *d) {
 
 const char *sc_job_dir_path(const sc_job_dir_t *d) {
   return d->path;
-}
-
-sc_holds_t *sc_job_dir_holds(const sc_job_dir_t *d) {
-  return d->holds;
 }
 
 char *sc_job_dir_checkpoint(const sc_job_dir_t *d, uint64_t id) {
@@ -195,7 +188,7 @@ int sc_job_dir_delete(sc_job_dir_t *d, uint64_t id, sc_error_t *err) {
   free(chk);
   sc_kept_t *kept = NULL;
   if (rc == 0)
-    rc = sc__kept_create(d->storage, d->path, d->holds, &kept, err);
+    rc = sc__kept_create(d->storage, d->path, &kept, err);
   if (rc == 0)
     rc = sc__job_remove_folder(d->storage, d->path, id, kept, NULL, err);
   if (rc == 0 && m)
@@ -204,15 +197,6 @@ int sc_job_dir_delete(sc_job_dir_t *d, uint64_t id, sc_error_t *err) {
     rc = d->storage->ops->sync_dir(d->storage, d->path, err);
   sc__kept_destroy(kept);
   sc_metadata_destroy(m);
-  return rc;
-}
-
-int sc_job_dir_release(sc_job_dir_t *d, const sc_names_t *files, sc_error_t *err) {
-  sc_kept_t *kept;
-  int rc = sc__kept_create(d->storage, d->path, d->holds, &kept, err);
-  for (size_t i = 0; rc == 0 && i < files->n; i++)
-    rc = sc__job_remove_named(d->storage, d->path, files->list[i], kept, err);
-  sc__kept_destroy(kept);
   return rc;
 }
 
@@ -239,7 +223,7 @@ int sc_job_dir_discard(sc_job_dir_t *d, uint64_t id, const sc_task_snapshot_t *s
 int sc_job_dir_sweep(sc_job_dir_t *d, uint64_t *removed, sc_error_t *err) {
   sc_kept_t *kept;
   uint64_t count = 0;
-  int rc = sc__kept_create(d->storage, d->path, d->holds, &kept, err);
+  int rc = sc__kept_create(d->storage, d->path, &kept, err);
   if (rc == 0)
     rc = sc__job_sweep(d->storage, d->path, kept, &count, err);
   sc__kept_destroy(kept);

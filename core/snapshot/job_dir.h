@@ -9,9 +9,9 @@
  *
  * Promises: no id and no attempt number is used twice, whatever ends the process when. Nothing that
  * a _metadata lists is deleted while that _metadata stands, also where it lies in an older chk-N (a
- * finished task's files, a rest of in-flight data), nor anything that is held; where a _metadata
- * cannot be read, its folder and all older ones are left alone. A checkpoint goes _metadata first,
- * so that what is half deleted is no checkpoint.
+ * finished task's files, a rest of in-flight data); where a _metadata cannot be read, its folder
+ * and all older ones are left alone. A checkpoint goes _metadata first, so that what is half
+ * deleted is no checkpoint.
  *
  * Threads: all calls block (I/O pool, start-up). sc_job_dir_reserve and next_attempt may be called
  * from any; the others one at a time. Ownership: open/close; a scan is a value of its own.
@@ -20,7 +20,6 @@
 #ifndef SC_SNAPSHOT_JOB_DIR_H
 #define SC_SNAPSHOT_JOB_DIR_H
 
-#include "holds.h"
 #include "metadata.h"
 
 #define SC_IDS_RESERVED 1000 /* ids reserved at a time */
@@ -32,8 +31,6 @@ int sc_job_dir_open(sc_storage_t *s, const char *dir, const char *job_id, sc_job
                     sc_error_t *err);
 void sc_job_dir_close(sc_job_dir_t *d); /* gives up the lock; NULL is fine */
 const char *sc_job_dir_path(const sc_job_dir_t *d);
-/* Files that are needed though no _metadata lists them; the folder's, borrowed, from any thread. */
-sc_holds_t *sc_job_dir_holds(const sc_job_dir_t *d);
 
 /* Highest id that was reserved or found: ids begin above it. */
 uint64_t sc_job_dir_highest_id(sc_job_dir_t *d);
@@ -51,8 +48,6 @@ int sc_job_dir_prepare(sc_job_dir_t *d, uint64_t id, sc_error_t *err);
  * and all else in its folder, except what another _metadata lists; then folders that are empty.
  * Absent: 0. What stays for an error is swept at the next start. */
 int sc_job_dir_delete(sc_job_dir_t *d, uint64_t id, sc_error_t *err);
-/* Delete files whose last hold went (relative to the job's folder) and that no _metadata lists. */
-int sc_job_dir_release(sc_job_dir_t *d, const sc_names_t *files, sc_error_t *err);
 /* Delete the files of a snapshot that came too late for checkpoint id. */
 int sc_job_dir_discard(sc_job_dir_t *d, uint64_t id, const sc_task_snapshot_t *snap,
                        sc_error_t *err);

@@ -7,7 +7,6 @@
 #include "../base/planted.h"
 
 struct sc_kept {
-  sc_holds_t *holds;   /* borrowed, or NULL */
   sc_names_t files;    /* relative to the job's folder, sorted: "chk-3/a" */
   uint64_t *standing;  /* ids of chk-N with a _metadata, readable or not; n_standing */
   uint32_t n_standing;
@@ -29,6 +28,8 @@ typedef struct keeping { sc_kept_t *kept; uint64_t id; } keeping_t;
 static int keep_file(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                      const sc_handle_t *h) {
   keeping_t *k = arg;
+  if (SC_PLANTED(REST_NOT_HELD) && h->directory)
+    return 0;
   sc_names_t *files = &k->kept->files;
   files->list = sc_realloc(files->list, (files->n + 1) * sizeof *files->list);
   files->list[files->n++] = relative_name(k->id, sc_metadata_directory(op, subtask, h), h->file);
@@ -48,15 +49,13 @@ static void keep_found(sc_kept_t *kept, const sc_found_t *f) {
   }
 }
 
-int sc__kept_create(sc_storage_t *s, const char *path, sc_holds_t *holds, sc_kept_t **out,
-                    sc_error_t *err) {
+int sc__kept_create(sc_storage_t *s, const char *path, sc_kept_t **out, sc_error_t *err) {
   sc_job_scan_t *scan;
   *out = NULL;
   int rc = sc_job_scan(s, path, SC_LOOK_METADATA, &scan, err);
   if (rc < 0)
     return rc;
   sc_kept_t *kept = sc_calloc(1, sizeof *kept);
-  kept->holds = holds;
   kept->standing = sc_calloc(scan->n, sizeof *kept->standing);
   for (uint32_t i = 0; i < scan->n; i++)
     keep_found(kept, &scan->list[i]);
@@ -76,9 +75,8 @@ void sc__kept_destroy(sc_kept_t *kept) {
 }
 
 static bool is_kept(const sc_kept_t *kept, const char *name) {
-  bool listed = kept->files.n &&
-                bsearch(&name, kept->files.list, kept->files.n, sizeof *kept->files.list, by_text);
-  return (listed && !SC_PLANTED(LISTED_DELETED)) || sc_holds_has(kept->holds, name);
+  return !SC_PLANTED(LISTED_DELETED) && kept->files.n &&
+         bsearch(&name, kept->files.list, kept->files.n, sizeof *kept->files.list, by_text);
 }
 
 static bool stands(const sc_kept_t *kept, uint64_t id) {
@@ -172,29 +170,25 @@ int sc__job_remove_folder(sc_storage_t *s, const char *path, uint64_t id, const 
   return rc;
 }
 
-int sc__job_remove_named(sc_storage_t *s, const char *path, const char *name,
-                         const sc_kept_t *kept, sc_error_t *err) {
-  uint64_t id;
-  if (!folder_id(name, &id) || left_alone(kept, id) || is_kept(kept, name))
-    return 0;
-  char *file = sc_path_join(path, name), *folder = sc_path_parent(file);
-  int rc = s->ops->remove(s, file, err);
-  if (rc == 0)
-    rc = sc__job_remove_empty(s, folder, err);
-  free(folder);
-  free(file);
-  return rc;
-}
-
 static int remove_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
                          const sc_handle_t *h) {
   walk_t *w = arg;
   const char *directory = sc_metadata_directory(op, subtask, h);
+  uint64_t id;
   /* Without a directory it lay in the snapshot's own folder, which has been seen to. */
   if (!directory)
     return 0;
   char *name = sc_path_join(directory, h->file);
-  int rc = sc__job_remove_named(w->storage, w->root, name, w->kept, w->err);
+  int rc = 0;
+  if (folder_id(name, &id) && !left_alone(w->kept, id) && !is_kept(w->kept, name)) {
+    char *path = sc_path_join(w->root, name);
+    rc = w->storage->ops->remove(w->storage, path, w->err);
+    free(path);
+    path = sc_path_join(w->root, directory);
+    if (rc == 0)
+      rc = sc__job_remove_empty(w->storage, path, w->err);
+    free(path);
+  }
   free(name);
   return rc;
 }

@@ -181,6 +181,8 @@ sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
   sc_slot_t *slot = (sc_slot_t *)p->free;
   if (slot) {
     p->free = p->free->next;
+    if (p->free) /* it was given back long ago, and is wanted soon */
+      __builtin_prefetch(p->free, 1);
   } else {
     slot = slot_at(p, p->used++);
     uint64_t place = (uint64_t)((uint8_t *)slot - (uint8_t *)p) / 8;

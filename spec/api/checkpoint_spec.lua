@@ -234,7 +234,8 @@ describe("a checkpoint that fails", function()
     local id, message, code
     repeat id, message, code = job:checkpoint() until not id
     assert.equal("ETIMEOUT", code)
-    assert.matches("expired before all tasks acknowledged it", message)
+    assert.matches("expired before all tasks acknowledged it, task .- %d/%d: it had not acknowledged "
+      .. "%(%d of %d+ tasks had%)", message)
     assert.equal("running", job:status().state)
     os.rename(dir .. "/pipe", dir .. "/gone") -- only once; who has it open keeps it
     trial.shell("timeout 60 sh -c 'echo > \"$0\"'", dir .. "/gone")

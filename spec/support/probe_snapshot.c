@@ -414,14 +414,22 @@ static int job_delete(lua_State *L) {
   return done(L, sc_job_dir_delete(*check_box(L), (uint64_t)luaL_checkinteger(L, 2), &err), &err);
 }
 
-/* job_discard(d, id, {file, ...}) */
+/* job_discard(d, id, {file, or {folder, file}, ...}) */
 static int job_discard(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   sc_task_snapshot_t *snap = sc_task_snapshot_create(0, 0, 1);
   for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 3); i++) {
     lua_rawgeti(L, 3, i);
     sc_handle_t *h = sc_operator_snapshot_add(&snap->operators[0], SC_HANDLE_KEYED);
-    h->file = sc_strdup(luaL_checkstring(L, -1));
+    if (lua_istable(L, -1)) {
+      lua_rawgeti(L, -1, 1);
+      lua_rawgeti(L, -2, 2);
+      h->directory = sc_strdup(luaL_checkstring(L, -2));
+      h->file = sc_strdup(luaL_checkstring(L, -1));
+      lua_pop(L, 2);
+    } else {
+      h->file = sc_strdup(luaL_checkstring(L, -1));
+    }
     lua_pop(L, 1);
   }
   int rc = sc_job_dir_discard(*check_box(L), (uint64_t)luaL_checkinteger(L, 2), snap, &err);
@@ -438,38 +446,6 @@ static int job_sweep(lua_State *L) {
     return probe_fail(L, rc, &err);
   lua_pushinteger(L, (lua_Integer)removed);
   return 1;
-}
-
-/* job_hold(job, "task" or "checkpoint", number, file) */
-static int job_hold(lua_State *L) {
-  static const char *const holders[] = {"task", "checkpoint", NULL};
-  sc_holds_add(sc_job_dir_holds(*check_box(L)), (sc_holder_t)luaL_checkoption(L, 2, NULL, holders),
-               (uint64_t)luaL_checkinteger(L, 3), luaL_checkstring(L, 4));
-  return 0;
-}
-
-/* job_share(job, checkpoint) */
-static int job_share(lua_State *L) {
-  sc_holds_share(sc_job_dir_holds(*check_box(L)), (uint64_t)luaL_checkinteger(L, 2));
-  return 0;
-}
-
-/* job_drop(job, holder, number) -> names whose last hold went, after releasing them */
-static int job_drop(lua_State *L) {
-  static const char *const holders[] = {"task", "checkpoint", NULL};
-  sc_error_t err = SC_ERROR_INIT;
-  sc_job_dir_t *d = *check_box(L);
-  sc_names_t gone = {NULL, 0};
-  sc_holds_drop(sc_job_dir_holds(d), (sc_holder_t)luaL_checkoption(L, 2, NULL, holders),
-                (uint64_t)luaL_checkinteger(L, 3), &gone);
-  lua_newtable(L);
-  for (size_t i = 0; i < gone.n; i++) {
-    lua_pushstring(L, gone.list[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-  int rc = sc_job_dir_release(d, &gone, &err);
-  sc_names_free(&gone);
-  return rc < 0 ? probe_fail(L, rc, &err) : 1;
 }
 
 static sc_job_scan_t *scan_or_raise(lua_State *L, sc_job_look_t look) {
@@ -531,7 +507,6 @@ void probe_snapshot(lua_State *L) {
     {"job_highest", job_highest}, {"job_reserve", job_reserve},
     {"job_next_attempt", job_next_attempt}, {"job_prepare", job_prepare},
     {"job_delete", job_delete}, {"job_discard", job_discard}, {"job_sweep", job_sweep},
-    {"job_hold", job_hold}, {"job_share", job_share}, {"job_drop", job_drop},
     {"job_scan", job_scan}, {"job_choose", job_choose}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
   probe_storage(L);

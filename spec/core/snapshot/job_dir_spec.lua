@@ -453,8 +453,10 @@ describe("job_dir", function()
     end)
   end)
 
-  describe("hold", function()
-    -- A checkpoint that keeps a rest of in-flight data in older folders.
+  describe("rests of in-flight data", function()
+    local FILE, OTHER = "chk-3/f", "chk-3/other"
+
+    -- A checkpoint that keeps rests of in-flight data in older folders.
     local function with_rest(id, rests)
       local handles = {}
       for i, path in ipairs(rests) do
@@ -473,67 +475,29 @@ describe("job_dir", function()
       }))
     end
 
-    local FILE, OTHER = "chk-3/f", "chk-3/other"
     before_each(function() checkpoint(3, { "f", "other", "third" }) end)
 
-    it("keeps what a task still reads, until it reads no more", function()
-      probe.job_hold(job, "task", 1, FILE)
-      probe.job_hold(job, "task", 2, FILE)
-      probe.job_hold(job, "task", 2, OTHER)
-      probe.job_hold(job, "task", 2, OTHER)
-      assert.equal(0, probe.job_delete(job, 3))
-      assert.same({ FILE, OTHER }, files())
-      assert.same({ OTHER }, probe.job_drop(job, "task", 2))
-      assert.same({ FILE }, files())
-      assert.same({ FILE }, probe.job_drop(job, "task", 1))
-      assert.same({}, files())
-      assert.same({}, folders())
-      assert.same({}, probe.job_drop(job, "task", 1))
-    end)
-
-    it("drops nothing while its checkpoint stands", function()
-      probe.job_hold(job, "task", 1, FILE)
-      assert.same({ FILE }, probe.job_drop(job, "task", 1))
-      assert.same({ "chk-3/_metadata", FILE, OTHER, "chk-3/third" }, files())
-    end)
-
-    it("a pending checkpoint holds what tasks held when it was triggered", function()
-      probe.job_hold(job, "task", 1, FILE)
-      probe.job_share(job, 8)
-      probe.job_hold(job, "task", 2, OTHER) -- later: not its
-      assert.equal(0, probe.job_delete(job, 3))
-      assert.same({}, probe.job_drop(job, "task", 1))
-      assert.same({ OTHER }, probe.job_drop(job, "task", 2))
-      assert.same({ FILE }, files())
-      with_rest(8, { FILE })
-      assert.same({ FILE }, probe.job_drop(job, "checkpoint", 8))
-      assert.same({ FILE, "chk-8/_metadata" }, files()) -- it is listed now
+    it("keep their file as long as any checkpoint lists it", function()
+      with_rest(8, { FILE, OTHER, FILE })
       with_rest(9, { FILE })
+      assert.equal(0, probe.job_delete(job, 3))
+      assert.same({ FILE, OTHER, "chk-8/_metadata", "chk-9/_metadata" }, files())
       assert.equal(0, probe.job_delete(job, 8))
       assert.same({ FILE, "chk-9/_metadata" }, files())
       assert.equal(0, probe.job_delete(job, 9))
       assert.same({}, folders())
     end)
 
-    it("of an aborted checkpoint ends without a trace", function()
-      probe.job_hold(job, "task", 1, FILE)
-      probe.job_share(job, 8)
-      assert.same({}, probe.job_drop(job, "task", 1))
-      assert.equal(0, probe.job_delete(job, 3))
-      assert.same({ FILE }, files())
-      assert.same({ FILE }, probe.job_drop(job, "checkpoint", 8))
-      assert.same({}, folders())
+    it("survive a sweep, and what no checkpoint lists any more does not", function()
+      with_rest(8, { OTHER })
+      probe.storage_remove(s, dir .. "/visits/chk-3/_metadata") -- died in the middle of deleting it
+      assert.equal(2, probe.job_sweep(job))
+      assert.same({ OTHER, "chk-8/_metadata" }, files())
     end)
 
-    it("ends with the process: a start sweeps what no metadata lists", function()
-      probe.job_hold(job, "task", 1, FILE)
-      probe.job_hold(job, "task", 1, OTHER)
-      with_rest(8, { OTHER })
-      assert.equal(0, probe.job_delete(job, 3))
-      assert.same({ FILE, OTHER, "chk-8/_metadata" }, files())
-      reopen()
-      assert.equal(1, probe.job_sweep(job))
-      assert.same({ OTHER, "chk-8/_metadata" }, files())
+    it("stay where a snapshot that lists them came too late", function()
+      assert.equal(0, probe.job_discard(job, 3, { { "chk-3", "f" }, "third" }))
+      assert.same({ "chk-3/_metadata", FILE, OTHER }, files())
     end)
   end)
 end)
