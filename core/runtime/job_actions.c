@@ -256,7 +256,8 @@ static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
   sc_statistics_completed(job->view.statistics, id, now, dir);
   sc__view_unlock(job);
   sc__view_checkpoint(job, id, true, dir);
-  sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms", now - timestamp_ms);
+  sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms",
+              now > timestamp_ms ? now - timestamp_ms : 0); /* as the statistics have it */
   free(dir);
 }
 

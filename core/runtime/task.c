@@ -76,8 +76,7 @@ static void ended(sc_task_t *t) {
 }
 
 /* The chain begins the record and, unless an exchange is full, is done with it. */
-static int take_record(sc_task_t *t, const sc_input_event_t *e) {
-  const sc_record_t *r = &e->record;
+static inline int take_record(sc_task_t *t, uint32_t port, const sc_record_t *r) {
   sc_item_t item = {.has_timestamp = (r->flags & SC_RECORD_HAS_TIMESTAMP) != 0,
                     .has_key = (r->flags & SC_RECORD_HAS_KEY) != 0,
                     .timestamp = r->timestamp,
@@ -85,7 +84,7 @@ static int take_record(sc_task_t *t, const sc_input_event_t *e) {
                     .key_hash = r->key_hash,
                     .key = r->key,
                     .bytes = r->value};
-  int rc = sc_chain_record(&t->chain, e->port, &item, &t->error);
+  int rc = sc_chain_record(&t->chain, port, &item, &t->error);
   if (rc >= 0 && !sc_chain_idle(&t->chain))
     rc = sc_chain_run(&t->chain, STEPS_AT_ONCE, &t->error);
   return rc;
@@ -155,15 +154,21 @@ static int read_input(sc_task_t *t, int most) {
   int n = 0;
   do {
     sc_input_event_t e;
-    int rc = sc_input_next(t->input, &e, &t->error);
-    if (rc < 0)
-      return rc;
-    note_first_barrier(t, &e);
-    if (e.kind != SC_INPUT_RECORD)
-      return n + take_event(t, &e);
+    uint32_t port;
     if (t->keyed)
       expect_keys(t);
-    rc = take_record(t, &e);
+    const sc_record_t *r = sc_input_record(t->input, &port);
+    if (!r) {
+      int rc = sc_input_next(t->input, &e, &t->error);
+      if (rc < 0)
+        return rc;
+      note_first_barrier(t, &e);
+      if (e.kind != SC_INPUT_RECORD)
+        return n + take_event(t, &e);
+      port = e.port;
+      r = &e.record;
+    }
+    int rc = take_record(t, port, r);
     if (rc < 0)
       return rc;
     n++;
