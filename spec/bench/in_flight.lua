@@ -38,7 +38,8 @@ local function bytes_in(path) return tonumber((support.output(("du -sb '%s' | cu
 native.begin { events = 1 << 60, keys = 10000 }
 local job = start(FROM, 100, true)
 -- Full is where nothing moves but what the sinks take: 100 records a second.
-local before, now = 0, 0
+local before
+local now = 0
 repeat
   job:wait(1000)
   before, now = now, job:metrics("events").numRecordsOut
