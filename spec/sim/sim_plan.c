@@ -161,6 +161,34 @@ static void draw_barriers(sim_plan_t *p) {
   }
 }
 
+/* Where records have more than one way to a reader that minds the time, one way's watermark may
+ * pass what comes behind "active" on another. */
+static bool may_idle(const sim_plan_t *p) {
+  for (uint32_t i = 1; i < p->n_nodes; i++) {
+    const sim_node_t *n = &p->nodes[i];
+    if (n->kind == SIM_SOURCE)
+      return false;
+    for (uint32_t k = 0; k < n->n_inputs && n->kind != SIM_SINK; k++)
+      if (n->inputs[k].from != 0)
+        return false;
+  }
+  return true;
+}
+
+/* Apart, too. A job without checkpoints keeps its word only where nothing goes wrong. */
+static void draw_starts(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  p->clock_set_ms = ONE_OF(&r, 0, 0, 10, 200, 2000);
+  p->from_path = one_in(&r, 3);
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    p->nodes[i].timed = p->nodes[i].kind == SIM_SOURCE && one_in(&r, 4);
+  p->nodes[0].idles = may_idle(p) && one_in(&r, 2);
+  p->no_checkpoints = one_in(&r, 20);
+  if (p->no_checkpoints)
+    p->n_disturbances = 0;
+}
+
 static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   static const int64_t kinds[] = {SIM_CRASH_TURN, SIM_CRASH_TURN, SIM_CRASH_OP, SIM_CRASH_OP,
                                   SIM_FAULT,      SIM_FAULT,      SIM_RAISE,    SIM_RAISE,
@@ -184,6 +212,17 @@ static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
     case SIM_RAISE: d->at = some_time(r, 2000); break;
     default: d->at = some_time(r, 6000); break;
   }
+}
+
+/* Drawn apart from the rest, too. */
+static void draw_stops(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  p->all_or_none = one_in(&r, 6);
+  for (uint32_t n = one_in(&r, 2) ? 1 + below(&r, 2) : 0; n && p->n_disturbances < SIM_DISTURBANCES;
+       n--)
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_STOP, .at = some_time(&r, 3000)};
 }
 
 /* Another part, connected with nothing, and operators that fail somewhere: its region should be all
@@ -285,11 +324,13 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
   draw_part(p, &r, sources, operators);
   draw_barriers(p);
+  draw_stops(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
     draw_apart(p, &r);
+  draw_starts(p);
   leave_out(p);
   reconnect(p);
   finish(p);
@@ -319,6 +360,7 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
     case SIM_SOURCE:
       sc_buf_printf(out, " %u splits of %u records, %u keys, pauses of %" PRId64 " ms", n->splits,
                     n->records, n->keys, n->pause_ms);
+      sc_buf_printf(out, "%s%s", n->timed ? ", native watermarks" : "", n->idles ? ", idles" : "");
       break;
     case SIM_MAP: sc_buf_printf(out, " (%s)", maps[n->map]); break;
     case SIM_BUFFER: sc_buf_printf(out, " (holds %u)", n->hold); break;
@@ -354,6 +396,7 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
     case SIM_ASK:
       sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
       break;
+    case SIM_STOP: sc_buf_printf(out, "  the user stops at turn %" PRIu64 "\n", d->at); break;
   }
 }
 
@@ -366,6 +409,11 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
                 "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
                 p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
                 p->exclusive, p->floating, p->overdraft, p->max_parallelism);
+  if (p->clock_set_ms)
+    sc_buf_printf(out, "  the clock is set now and then, by up to %" PRId64 " ms\n",
+                  p->clock_set_ms);
+  if (p->no_checkpoints)
+    sc_buf_puts(out, "  no checkpoints are taken\n");
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);
