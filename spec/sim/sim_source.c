@@ -43,7 +43,7 @@ static int64_t low_watermark(const sim_op_t *o) {
 
 /* Emit a status unless it is what was said last. */
 static bool say(sim_op_t *o, bool idle, sc_item_t *out) {
-  if (!o->node->idles || (idle ? o->idle : o->active))
+  if (!o->shared->plan->idles || (idle ? o->idle : o->active))
     return false;
   o->idle = idle;
   o->active = !idle;
