@@ -24,6 +24,7 @@
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
   XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                      \
+  XX(LEFT_UNCOMMITTED, "a job that is stopped ends before its sinks have committed")               \
   XX(ACK_EARLY, "a task acknowledges before its output barriers are taken or moved")               \
   XX(CAPTURE_OPEN, "a barrier at the head closes no capture")                                      \
   XX(HALF_READ, "the rest of a half-read buffer is not kept")                                      \

@@ -304,8 +304,8 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   sc__view_lock(job);
   sc_statistics_triggered(job->view.statistics, act->id, act->timestamp_ms, act->request != 0);
   sc__view_unlock(job);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
-              act->n_tasks == 1 ? "" : "s");
+  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)%s", act->n_tasks,
+              act->n_tasks == 1 ? "" : "s", act->stop ? ": the job stops with it" : "");
   const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms, act->stop};
   for (uint32_t i = 0; i < act->n_tasks; i++) {
     sc_attempt_t *a = sc__job_told(job, act->tasks[i]);
@@ -350,6 +350,7 @@ static void refused(sc_job_t *job, const sc_action_t *act) {
 static void drain(sc_job_t *job) {
   const sc_graph_t *g = job->graph;
   job->draining = true;
+  sc__job_log(job, SC_LOG_INFO, 0, NULL, "the job is drained: every source ends its input");
   for (uint32_t i = 0; i < g->n_tasks; i++) {
     uint32_t subtask;
     const sc_chain_plan_t *chain = sc_graph_task(g, i, &subtask);
@@ -431,7 +432,7 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
       sc_fail(&err, code_of(act->reason), "no checkpoint was taken: %s", reason);
     free(reason);
   }
-  bool stop = sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
+  bool stop = sc__ask_answer(job, act->request, act->id, err.code ? &err : NULL);
   job->keeps |= stop && act->reason == SC_REASON_NONE;
   if (stop)
     job->draining = false;

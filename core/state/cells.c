@@ -24,11 +24,19 @@ sc_cells_t *sc_cells_create(sc_pages_t *source) {
   return c;
 }
 
+static void give_buckets(sc_cells_t *c, uint64_t *buckets, size_t mask) {
+  size_t bytes = (mask + 1) * sizeof *buckets;
+  if (!sc_pages_for_array(bytes))
+    free(buckets);
+  else if (buckets)
+    sc_pages_array_give(c->slab.source, buckets, bytes);
+}
+
 void sc_cells_destroy(sc_cells_t *c) {
   if (!c)
     return;
-  free(c->buckets);
-  free(c->old);
+  give_buckets(c, c->buckets, c->mask);
+  give_buckets(c, c->old, c->old_mask);
   sc_slab_fini(&c->slab);
   free(c);
 }
@@ -141,7 +149,7 @@ static void move_buckets(sc_cells_t *c, size_t n) {
       *bucket = GONE; /* others may lie behind it */
     }
     if (c->moved++ == c->old_mask) {
-      free(c->old);
+      give_buckets(c, c->old, c->old_mask);
       c->old = NULL;
     }
   }
@@ -157,7 +165,9 @@ static void make_room(sc_cells_t *c) {
     c->old_mask = c->mask;
     c->moved = 0;
     n = n == 0 ? BUCKETS_MIN : 8 * c->count > 3 * n ? 2 * n : n;
-    c->buckets = sc_calloc(n, sizeof *c->buckets);
+    size_t bytes = n * sizeof *c->buckets;
+    c->buckets = sc_pages_for_array(bytes) ? sc_pages_array(c->slab.source, bytes)
+                                           : sc_calloc(1, bytes);
     c->mask = n - 1;
     c->used = 0;
   }

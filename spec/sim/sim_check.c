@@ -421,9 +421,13 @@ static void check_folder(sim_check_t *c, const sc_job_scan_t *scan, const char *
 
 static int check_progress(void *arg, const char *name) {
   sim_check_t *c = arg;
-  if (strstr(name, ".inprogress"))
+  if (strstr(name, ".inprogress") || strstr(name, ".pending"))
     sim_wrong(c->shared, "%s is left behind", name);
   return 0;
+}
+
+void sim_check_stopped(sim_check_t *c) {
+  c->storage->ops->list(c->storage, SIM_OUT, check_progress, c, NULL);
 }
 
 static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {

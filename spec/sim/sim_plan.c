@@ -209,6 +209,17 @@ static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   }
 }
 
+/* Drawn apart from the rest, too. */
+static void draw_stops(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  p->all_or_none = one_in(&r, 6);
+  for (uint32_t n = one_in(&r, 2) ? 1 + below(&r, 2) : 0; n && p->n_disturbances < SIM_DISTURBANCES;
+       n--)
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_STOP, .at = some_time(&r, 3000)};
+}
+
 /* Another part, connected with nothing, and operators that fail somewhere: its region should be all
  * that restarts. Half of these parts end early, while the others have much to do. */
 static void draw_apart(sim_plan_t *p, sc_random_t *r) {
@@ -308,6 +319,7 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
   draw_part(p, &r, sources, operators);
   draw_barriers(p);
+  draw_stops(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
@@ -379,6 +391,7 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
     case SIM_ASK:
       sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
       break;
+    case SIM_STOP: sc_buf_printf(out, "  the user stops at turn %" PRIu64 "\n", d->at); break;
   }
 }
 

@@ -56,7 +56,8 @@ typedef enum {
   SIM_FAULT,      /* operations of the storage fail */
   SIM_RAISE,      /* an operator fails once */
   SIM_CANCEL,     /* the user cancels, and starts again */
-  SIM_ASK         /* the user asks for a checkpoint */
+  SIM_ASK,        /* the user asks for a checkpoint */
+  SIM_STOP        /* the user stops the job, without drain, and starts it again */
 } sim_disturbance_kind_t;
 
 typedef struct sim_disturbance {
@@ -85,6 +86,7 @@ typedef struct sim_plan {
   uint32_t max_parallelism;
   int64_t interval_ms, timeout_ms, min_pause_ms, restart_ms, restarts, tolerable;
   uint32_t max_concurrent, retain;
+  bool all_or_none; /* checkpoints of tasks that have not all ended, or all */
   bool unaligned;
   int64_t aligned_timeout_ms;
   uint32_t segment_size, exclusive, floating, overdraft;

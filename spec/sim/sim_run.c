@@ -238,6 +238,7 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
                                          .min_pause_ms = p->min_pause_ms,
                                          .max_concurrent = p->max_concurrent,
                                          .tolerable_failures = calm ? -1 : p->tolerable,
+                                         .all_or_none = p->all_or_none,
                                          .retain = p->retain},
                           .restart = {.kind = SC_RESTART_FIXED_DELAY,
                                       .attempts = p->restarts,
@@ -274,10 +275,16 @@ static uint64_t restored_id(const sc_job_status_t *s) {
 static void disturb(run_t *r, sc_job_t *job) {
   uint64_t turn = r->turns + sc_sim_turns(r->world);
   sim_disturbance_t *ask = next_of(r, SIM_ASK), *cancel = next_of(r, SIM_CANCEL);
+  sim_disturbance_t *stop = next_of(r, SIM_STOP);
   if (ask && ask->at <= turn) {
     ask->left_out = true;
     tell(r, "the user asks for a checkpoint");
     sc_job_checkpoint(job);
+  }
+  if (stop && stop->at <= turn) {
+    stop->left_out = true;
+    tell(r, "the user stops the job");
+    sc_job_stop(job, false);
   }
   if (cancel && cancel->at <= turn) {
     cancel->left_out = r->canceled = true;
@@ -402,10 +409,13 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
     return CRASHED;
   }
   judge_end(r, &status);
-  *state = status.state;
+  *state = status.stopped ? SC_JOB_CANCELED : status.state; /* it is not at its end */
   *was_complete = status.was_complete;
+  bool stopped = status.stopped;
   sc_job_status_fini(&status);
   take_down(r, engine, job);
+  if (stopped)
+    sim_check_stopped(r->check);
   return ENDED;
 }
 

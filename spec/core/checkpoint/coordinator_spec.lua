@@ -852,7 +852,7 @@ describe("coordinator: a stop", function()
     assert.equal("none", round[1].reason)
   end)
 
-  it("goes before all that waits, and beside what is pending", function()
+  it("185. savepoint before checkpoint: it goes before all that waits, and beside what is pending", function()
     local job = manual { max_concurrent = 1 }
     job:request()
     local second = job:request()
