@@ -30,7 +30,6 @@
   XX(HALF_READ, "the rest of a half-read buffer is not kept")                                      \
   XX(OVERTAKE_ALL, "a moved barrier keeps the buffers behind it too")                              \
   XX(NO_OVERDRAFT, "a task that waits to start a checkpoint waits for room, too")                  \
-  XX(MAIL_AT_ONCE, "a mailed trigger starts an aligned checkpoint before the closing elements")    \
   XX(SETTLE_GONE, "a barrier for a finished receiver stays unsettled")                             \
   XX(NO_GENERATIONS, "what was in flight is read in another order than it was sent")               \
   XX(NO_TAG, "what is kept again is kept without its holder's key groups")                         \

@@ -44,7 +44,6 @@ typedef struct sim_node {
   int64_t pause_ms;         /* SOURCE: at some records */
   uint32_t keys;            /* SOURCE */
   bool timed;               /* SOURCE: the native operator makes its watermarks */
-  bool idles;               /* SOURCE: who has no split says that it is idle */
   int64_t window_ms;        /* KEYED */
   bool pt;                  /* KEYED: has processing-time timers */
   uint32_t hold;            /* BUFFER: records held back at most */
@@ -54,6 +53,7 @@ typedef struct sim_node {
 typedef enum {
   SIM_CRASH_TURN, /* the process dies between two turns of the scheduler */
   SIM_CRASH_OP,   /* the process dies at an operation of the storage */
+  SIM_CRASH_DONE, /* the process dies so many turns after a checkpoint was told complete */
   SIM_FAULT,      /* operations of the storage fail */
   SIM_RAISE,      /* an operator fails once */
   SIM_CANCEL,     /* the user cancels, and starts again */
@@ -63,9 +63,10 @@ typedef enum {
 
 typedef struct sim_disturbance {
   sim_disturbance_kind_t kind;
-  uint64_t at;    /* turns, operations, or calls of operators, over the whole run */
+  uint64_t at;    /* turns, operations, completed checkpoints, or calls of operators, over the
+                     whole run */
   uint32_t mask;  /* of operations */
-  uint32_t times; /* FAULT */
+  uint32_t times; /* FAULT; CRASH_DONE: turns */
   int code;       /* FAULT */
   bool power;     /* CRASH: what was not synced is lost */
   bool left_out;
@@ -96,6 +97,7 @@ typedef struct sim_plan {
   uint32_t pool_threads;
   int64_t clock_set_ms;  /* now and then the wall clock is set by up to so much; 0: never */
   bool from_path;        /* some starts name the path of the newest checkpoint */
+  bool idles;            /* a source's reader without a split says that it is idle */
   bool no_checkpoints;   /* and nothing goes wrong */
 } sim_plan_t;
 

@@ -17,6 +17,7 @@
 #define JUMP_ONE_IN 400       /* turns: time passes though somebody is ready */
 #define CLOCK_SET_ONE_IN 200  /* turns */
 #define LIVES_MAX 14          /* then calm comes */
+#define SIM_FOR_EVER_MS 600000
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
 #define TURNS_OF_CALM 60000   /* a job that has not ended by then never will */
 
@@ -35,6 +36,8 @@ typedef struct run {
   uint64_t turns;    /* of the lives before */
   int64_t now_ns;    /* at the end of the life before */
   uint32_t troubles; /* told failures in this life */
+  uint64_t completed, last_completed; /* checkpoints that were told complete, and the last one */
+  uint64_t dies_at;  /* turn; 0: not because of one of those */
   bool canceled;     /* by us, in this life */
   char *from;        /* where this life begins, as its options say; or NULL */
 } run_t;
@@ -52,6 +55,10 @@ static void tell(void *arg, const char *text) {
 static void log_line(void *arg, const char *line) {
   const char *text = strstr(line, "[" SIM_JOB_ID);
   tell(arg, text ? text + strlen(SIM_JOB_ID) + 2 : line);
+  /* Ten minutes are never needed: whoever expires then waits for what does not come. */
+  run_t *r = arg;
+  if ((r->shared.calm || r->plan.timeout_ms >= SIM_FOR_EVER_MS) && strstr(line, "expired"))
+    sim_wrong(&r->shared, "a checkpoint waits in vain: %s", line);
 }
 
 static void raised(void *arg, const char *text) {
@@ -74,8 +81,18 @@ static void op_done(void *arg, const sc_sim_op_t *op) {
   sim_check_change(r->check, op, r->world, r->plan.latency_ns);
 }
 
+static sim_disturbance_t *next_of(run_t *r, sim_disturbance_kind_t kind);
+
 static void told_completed(void *arg, uint64_t id) {
-  sim_check_told_complete(((run_t *)arg)->check, id);
+  run_t *r = arg;
+  sim_check_told_complete(r->check, id);
+  if (id == r->last_completed)
+    return;
+  r->last_completed = id;
+  r->completed++;
+  const sim_disturbance_t *d = next_of(r, SIM_CRASH_DONE);
+  if (d && d->at <= r->completed && !r->dies_at)
+    r->dies_at = r->turns + sc_sim_turns(r->world) + d->times + 1;
 }
 
 /* ---- the graph ---- */
@@ -237,6 +254,8 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
                                          .timeout_ms = calm ? 600000 : p->timeout_ms,
                                          .min_pause_ms = p->min_pause_ms,
                                          .max_concurrent = p->max_concurrent,
+                                         .unaligned = p->unaligned,
+                                         .aligned_timeout_ms = p->aligned_timeout_ms,
                                          .tolerable_failures = calm ? -1 : p->tolerable,
                                          .all_or_none = p->all_or_none,
                                          .retain = p->retain},
@@ -297,6 +316,8 @@ static void disturb(run_t *r, sc_job_t *job) {
 static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
   uint64_t most = r->shared.calm ? TURNS_OF_CALM : TURNS_OF_A_LIFE;
   while (!r->shared.failure[0]) {
+    if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+      sc_sim_crash(r->world);
     sc_sim_turn_t turn = sc_sim_turn(r->world);
     if (turn == SC_SIM_CRASHED)
       return CRASHED;
@@ -321,7 +342,9 @@ static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
 
 static void died(run_t *r) {
   sim_disturbance_t *turn = next_of(r, SIM_CRASH_TURN), *op = next_of(r, SIM_CRASH_OP), *d = NULL;
-  if (turn && r->turns + sc_sim_turns(r->world) + 1 >= turn->at)
+  if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+    d = next_of(r, SIM_CRASH_DONE);
+  else if (turn && r->turns + sc_sim_turns(r->world) + 1 >= turn->at)
     d = turn;
   else if (op && sc_sim_storage_ops(r->storage) >= op->at)
     d = op;
@@ -380,6 +403,7 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   r->shared.first_attempt = 0;
   r->shared.all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
   memset(r->shared.may_restart, 0, sizeof r->shared.may_restart);
+  r->dies_at = 0;
   begin_world(r);
   tell_begin(r);
   sc_engine_t *engine = sc_engine_create(r->world, &err);
