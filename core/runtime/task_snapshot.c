@@ -150,6 +150,7 @@ static void acknowledge(snapshot_work_t *w, int rc, sc_error_t *err) {
   sc_attempt_t *a = w->attempt;
   sc_report_t *r = sc_report_new(a, SC_REPORT_ACK, w->task->index);
   r->id = w->id;
+  w->snapshot->unaligned = sc_cut_overtook(w->cut);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
   if (rc < 0 && !SC_PLANTED(LOST_PART)) {
     r->kind = SC_REPORT_DECLINE;
@@ -414,8 +415,10 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
     sc_output_barrier(t->chain.outputs[i], b, now, w->cut);
   if (may && !now)
     w->overtake_at_ms = b->overtake_at_ms;
-  if (overtakes)
+  if (overtakes) {
+    sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
+  }
   share_inflight(t, w, may);
   if (t->is_source)
     sc_input_pass(t->input, b->id);
