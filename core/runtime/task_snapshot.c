@@ -289,6 +289,8 @@ void sc_task_drop_open(sc_task_t *t) {
 
 /* Monotonic time at which barriers that wait are to be moved, or INT64_MAX. */
 int64_t sc_task_overtake_at_ms(const sc_task_t *t) {
+  if (t->phase == SC_PHASE_LOADING || t->phase >= SC_PHASE_FINISHED)
+    return INT64_MAX; /* it looks at no clock */
   int64_t at = sc_input_overtake_at_ms(t->input);
   for (const snapshot_work_t *w = t->works; w; w = w->next)
     at = w->overtake_at_ms < at ? w->overtake_at_ms : at;
