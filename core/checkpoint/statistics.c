@@ -11,6 +11,7 @@ typedef struct task_entry {
   int64_t ack_ms;        /* when its acknowledgement came, or UNKNOWN */
   uint64_t state_size;   /* bytes written */
   uint64_t processed;    /* bytes processed during alignment */
+  uint64_t persisted;    /* bytes of in-flight data kept */
   int64_t sync_ns, async_ns, alignment_ns, start_delay_ns; /* as it measured them */
 } task_entry_t;
 
@@ -24,7 +25,7 @@ typedef struct entry {
   int64_t latest_ack_ms;  /* newest acknowledgement, or UNKNOWN */
   int64_t end_ms;         /* when it completed or failed, or UNKNOWN */
   uint64_t state_size;    /* sums over its tasks */
-  uint64_t processed;
+  uint64_t processed, persisted;
   uint32_t acknowledged;  /* tasks that did */
   char *path;             /* of a completed one */
   char *reason;           /* of a failed one */
@@ -121,12 +122,14 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
   e->tasks[snap->task] = (task_entry_t){.ack_ms = now_ms,
                                         .state_size = snap->bytes,
                                         .processed = snap->alignment_bytes,
+                                        .persisted = snap->persisted_bytes,
                                         .sync_ns = snap->sync_ns,
                                         .async_ns = snap->async_ns,
                                         .alignment_ns = snap->alignment_ns,
                                         .start_delay_ns = snap->start_delay_ns};
   e->state_size += snap->bytes;
   e->processed += snap->alignment_bytes;
+  e->persisted += snap->persisted_bytes;
   e->acknowledged++;
   if (now_ms > e->latest_ack_ms)
     e->latest_ack_ms = now_ms;
@@ -241,6 +244,7 @@ static void encode_task(const sc_statistics_t *s, const entry_t *e, uint32_t i, 
     put_span(&m, "end_to_end_duration", e->trigger_ms, t->ack_ms);
     put_size(&m, "state_size", t->state_size);
     put_size(&m, "processed_data", t->processed);
+    put_size(&m, "persisted_data", t->persisted);
     put_ns(&m, "sync_duration", t->sync_ns);
     put_ns(&m, "async_duration", t->async_ns);
     put_ns(&m, "alignment_duration", t->alignment_ns);
@@ -261,6 +265,7 @@ static void encode_entry(const sc_statistics_t *s, const entry_t *e, sc_buf_t *o
            e->end_ms != UNKNOWN ? e->end_ms : e->latest_ack_ms);
   put_size(&m, "state_size", e->state_size);
   put_size(&m, "processed_data", e->processed);
+  put_size(&m, "persisted_data", e->persisted);
   put_int(&m, "acknowledged", e->acknowledged);
   put_text(&m, "path", e->path);
   put_text(&m, "reason", e->reason);
