@@ -25,7 +25,8 @@ typedef struct entry {
   int64_t latest_ack_ms;  /* newest acknowledgement, or UNKNOWN */
   int64_t end_ms;         /* when it completed or failed, or UNKNOWN */
   uint64_t state_size;    /* sums over its tasks */
-  uint64_t processed, persisted;
+  uint64_t processed;
+  uint64_t persisted;
   uint32_t acknowledged;  /* tasks that did */
   char *path;             /* of a completed one */
   char *reason;           /* of a failed one */

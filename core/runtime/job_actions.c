@@ -8,6 +8,7 @@
 
 #include "../base/mem.h"
 #include "../base/planted.h"
+#include "../checkpoint/failures.h"
 #include "job_parts.h"
 
 /* ---- file work ---- */
@@ -338,6 +339,11 @@ static void log_again(sc_job_t *job, const sc_action_t *act) {
 
 static void refused(sc_job_t *job, const sc_action_t *act) {
   const char *reason = sc_reason_text(act->reason);
+  if (!sc_failures_counts(act->reason)) {
+    sc__job_log(job, SC_LOG_WARN, 0, NULL, "no checkpoint is taken for now: %s",
+                act->text ? act->text : reason);
+    return;
+  }
   sc__view_lock(job);
   sc_statistics_failed(job->view.statistics, 0, sc__job_now(job), reason);
   sc__view_unlock(job);

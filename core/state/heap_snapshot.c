@@ -4,7 +4,7 @@
 
 #include "../base/mem.h"
 
-#define CELLS_AN_ENTRY 16 /* cells that are given back while one entry is folded, roughly */
+#define CELLS_AN_ENTRY 8 /* cells that are given back while one entry is folded, roughly */
 
 /* --- layers --- */
 
@@ -143,7 +143,7 @@ uint64_t sc__heap_snapshot_id(const sc_keyed_snapshot_t *snap) { return snap->id
 bool sc__heap_step(sc_keyed_t *k, int budget) {
   sc_heap_t *h = sc__heap_of(k);
   uint32_t done;
-  if (h->cuts && sc__heap_unread(h, &done) != h->cuts) /* (I6): it has been read, if not yet synced */
+  if (h->cuts && sc__heap_unread(h, &done) != h->cuts) /* (I6): it has been read */
     sc_cell_list_join(&h->garbage, &h->cuts->kept);
   budget = sc_cell_list_give(&h->garbage, budget * CELLS_AN_ENTRY) / CELLS_AN_ENTRY;
   budget = sc_groups_sweep(h->groups, budget);

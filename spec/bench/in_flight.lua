@@ -38,12 +38,12 @@ local function bytes_in(path) return tonumber((support.output(("du -sb '%s' | cu
 native.begin { events = 1 << 60, keys = 10000 }
 local job = start(FROM, 100, true)
 -- Full is where nothing moves but what the sinks take: 100 records a second.
-local before
-local now = 0
+local emitted = 0
 repeat
+  local before = emitted
   job:wait(1000)
-  before, now = now, job:metrics("events").numRecordsOut
-until now > 0 and now - before < 500
+  emitted = job:metrics("events").numRecordsOut
+until emitted > 0 and emitted - before < 500
 local begin = uv.hrtime()
 assert(job:checkpoint())
 local took = (uv.hrtime() - begin) / 1e6
