@@ -177,8 +177,9 @@ static void share_done(sc_inflight_share_t *share, int rc, sc_error_t *err) {
 
 static void run_work(sc_work_t *work) {
   snapshot_work_t *w = (snapshot_work_t *)work;
-  atomic_init(&w->halves, w->shares ? 2 : 1);
-  if (w->shares) { /* first: its buffers are needed */
+  bool shares = w->shares;
+  atomic_init(&w->halves, shares ? 2 : 1);
+  if (shares) { /* first: its buffers are needed */
     w->shares = false;
     sc_cut_take(w->cut, &w->share.data);
     sc_inflight_files_add(w->attempt->files, &w->share);
@@ -186,6 +187,8 @@ static void run_work(sc_work_t *work) {
   w->rc = run_parts(w, &w->error);
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
+  if (w->rc < 0 && shares) /* the checkpoint is lost: its decline need not wait for the others */
+    sc_inflight_files_abort(w->attempt->files, w->share.member, w->id);
   half_done(w);
 }
 
