@@ -199,6 +199,8 @@ static void run_work(sc_work_t *work) {
   w->rc = run_parts(w, &w->error);
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
+  if (w->rc < 0 && w->share.done) /* the checkpoint is lost: nobody waits for others' shares */
+    sc_inflight_files_abort(a->files, w->share.member, w->id);
   half_done(w);
   sc_attempt_unref(a);
 }
