@@ -112,7 +112,7 @@ static void leave_buffer(sc_input_t *in) {
 static void on_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b) {
   read_buffer(in, source, b, sc_bytes(b->data, b->len));
   if (sc_aligner_pending(in->aligner) || sc_aligner_capturing(in->aligner))
-    in->bytes += b->len;
+    atomic_fetch_add_explicit(&in->taken, b->len, memory_order_relaxed); /* only shown */
 }
 
 static bool may_read(const sc_input_t *in, uint32_t source) {

@@ -109,6 +109,9 @@ void sc_input_drop_captures(sc_input_t *in, uint64_t id); /* of checkpoints up t
 /* The checkpoint being aligned, or 0. The input has no clock: for durations the caller notes the
  * time when it sees first_barrier. */
 uint64_t sc_input_pending(const sc_input_t *in);
+/* Bytes taken so far while checkpoints were being aligned or captured: two counts are compared, one
+ * of them perhaps on another thread, to show what was processed meanwhile. Any thread. */
+uint64_t sc_input_taken(const sc_input_t *in);
 /* The task reads no more: tell all channels, and drop what was taken and not yet handed out. */
 void sc_input_receiver_gone(sc_input_t *in);
 

@@ -82,7 +82,7 @@ static void note(sc_input_t *in, const sc_barrier_t *b) {
   in->known[in->n_known++] = *b;
   in->first = *b;
   in->first_barrier = true;
-  in->bytes = 0;
+  in->taken_before = sc_input_taken(in);
 }
 
 static void forget_passed(sc_input_t *in) {
@@ -107,7 +107,7 @@ static void follow(sc_input_t *in) {
     sc_input_event_t *e = sc__input_add_event(in, SC_INPUT_SNAPSHOT);
     e->barrier = *b;
     e->overtakes = act.overtakes;
-    e->alignment_bytes = in->bytes;
+    e->alignment_bytes = sc_input_taken(in) - in->taken_before;
   }
   forget_passed(in);
   sc__input_review(in);
@@ -183,6 +183,10 @@ bool sc_input_next_urgent(sc_input_t *in, sc_input_event_t *event) {
   if (in->due_count == 0)
     sc__input_take_heads(in);
   return due_now(in) && sc_input_next(in, event, NULL) == 0;
+}
+
+uint64_t sc_input_taken(const sc_input_t *in) {
+  return atomic_load_explicit(&in->taken, memory_order_relaxed); /* only shown */
 }
 
 uint64_t sc_input_pending(const sc_input_t *in) {

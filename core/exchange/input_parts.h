@@ -36,7 +36,8 @@ struct sc_input {
   bool spare;              /* only rigid channels are read (sc_input_spare) */
   sc_barrier_t *known;     /* barriers of checkpoints that began here and have not started */
   uint32_t n_known, known_cap;
-  uint64_t bytes;          /* taken while one is pending */
+  atomic_uint_fast64_t taken; /* bytes, while one is pending or captured (sc_input_taken) */
+  uint64_t taken_before;   /* the same when the one that began last did */
   sc_barrier_t first;      /* the one that began last */
   bool first_barrier;      /* and no event has said so yet */
   atomic_uint_fast64_t word; /* newest checkpoint that may overtake and is on its way here */

@@ -43,6 +43,9 @@ typedef struct snapshot_work {
   int rc, share_rc;             /* what came of each */
   sc_error_t error, share_error;
   int64_t overtake_at_ms;       /* when queued barriers move to the head; INT64_MAX: none */
+  bool captures;                /* it overtook: its alignment goes on until the cut is done */
+  uint64_t taken_before;        /* sc_input_taken when it began */
+  int64_t first_barrier_ns;     /* monotonic; 0: there was none */
   bool starting;                /* the start's hold of the cut is not released */
   bool submitted;               /* the state went to the pool */
   bool at_once;                 /* the pool's part is run here and now */
@@ -214,9 +217,18 @@ static void submit(snapshot_work_t *w, sc_work_t *work) {
     sc_world_submit(w->attempt->config.world, work);
 }
 
+/* All that an overtaking start held open were captures: the last barrier is in. */
+static void end_alignment(snapshot_work_t *w) {
+  w->snapshot->alignment_bytes = sc_input_taken(w->task->input) - w->taken_before;
+  if (w->first_barrier_ns)
+    w->snapshot->alignment_ns = sc_world_mono_ns(w->attempt->config.world) - w->first_barrier_ns;
+}
+
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
 static void cut_done(void *arg) {
   snapshot_work_t *w = arg;
+  if (w->captures)
+    end_alignment(w);
   if (!w->shares) {
     half_done(w);
     return;
@@ -434,6 +446,7 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
   int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
   w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
                                                            : 0;
+  w->first_barrier_ns = t->first_barrier_ns;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
   t->first_barrier_ns = 0;
   w->created_ns = sc_world_mono_ns(world);
@@ -457,7 +470,9 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
     if (!t->first_ended_snapshot)
       t->first_ended_snapshot = b->id;
   }
+  w->captures = overtakes;
   w->snapshot->alignment_bytes = alignment_bytes;
+  w->taken_before = sc_input_taken(t->input) - alignment_bytes;
   if (t->keyed)
     t->keyed->ops->freeze(t->keyed, b->id);
   measure(t, w, b, begin);

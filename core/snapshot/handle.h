@@ -86,7 +86,7 @@ typedef struct sc_task_snapshot {
   /* Durations in ns and sizes in bytes, for statistics (SPEC G1). */
   int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
   uint64_t bytes;           /* written for this checkpoint */
-  uint64_t alignment_bytes; /* processed during alignment */
+  uint64_t alignment_bytes; /* processed between the first barrier and the last */
   bool unaligned;           /* a barrier of it overtook */
   uint64_t persisted_bytes; /* in-flight data that is kept, also where it is kept again */
 } sc_task_snapshot_t;

@@ -206,8 +206,8 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
 }
 
 /* engine:start{dir =, out =, early =, second =, parallelism =, slots =, interval_ms =, retain =,
- * attempts =, delay_ms =, from =, tolerable =, unsynced =, unaligned = 1, timeout_ms =}: a job, or
- * nil, error */
+ * attempts =, delay_ms =, from =, tolerable =, unsynced =, unaligned = 1, timeout_ms =,
+ * floating =, per_file =}: a job, or nil, error */
 static int engine_start(lua_State *L) {
   engine_t *e = check_engine(L);
   sc_error_t err = SC_ERROR_INIT;
@@ -225,7 +225,8 @@ static int engine_start(lua_State *L) {
       .restart = {.kind = SC_RESTART_FIXED_DELAY, .attempts = opt_int(L, "attempts", 0),
                   .delay_ms = opt_int(L, "delay_ms", 0)},
       .n_slots = (uint32_t)opt_int(L, "slots", opt_int(L, "parallelism", 1)),
-      .segment_size = 256, .exclusive_buffers = 2, .floating_buffers = 4, .buffer_timeout_ms = 100,
+      .segment_size = 256, .exclusive_buffers = 2, .buffer_timeout_ms = 100,
+      .floating_buffers = (uint32_t)opt_int(L, "floating", 4),
       .subtasks_per_file = (uint32_t)opt_int(L, "per_file", 5),
       .log_level = SC_LOG_OFF};
   sc_job_t **box = lua_newuserdatauv(L, sizeof *box, 1);
@@ -405,6 +406,15 @@ static int job_buffers(lua_State *L) {
   return 1;
 }
 
+/* job:statistics(): as msgpack */
+static int job_statistics(lua_State *L) {
+  sc_buf_t out = SC_BUF_INIT;
+  sc_job_statistics(check_job(L), &out);
+  lua_pushlstring(L, (const char *)out.data, out.len);
+  sc_buf_free(&out);
+  return 1;
+}
+
 static int job_cancel(lua_State *L) {
   sc_job_cancel(check_job(L));
   return 0;
@@ -420,6 +430,7 @@ static const luaL_Reg engine_methods[] = {
 static const luaL_Reg job_methods[] = {
     {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint}, {"stop", job_stop},
     {"ask", job_ask}, {"ask_stop", job_ask_stop}, {"answer", job_answer}, {"buffers", job_buffers},
+    {"statistics", job_statistics},
     {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"records", job_records},
     {"__gc", job_gc}, {NULL, NULL},
 };

@@ -3,6 +3,7 @@
 -- gate --hash k--> tally --rebalance--> file sink (support/gated_operators.h), two tasks each, a slot a
 -- pair of all three.
 local probe = require "streamckpt.probe"
+local msgpack = require "support.msgpack"
 local temp_dir = require "support.temp_dir"
 local uv = require "luv"
 
@@ -116,6 +117,25 @@ describe("an overtaking checkpoint", function()
     wait_for("the count does not begin", function() return file(1, "tally-n1-0-a1.keys") end)
     return ticket
   end
+
+  it("counts what is processed between its first barrier and its last, behind its start, too", function()
+    local ticket = half_way { floating = 1000 } -- or the first count would wait for the second sink
+    local before = job:records("tally")
+    wait_for("the count stands still", function() return job:records("tally") >= before + 100 end)
+    engine:plug()
+    local id = assert(job:answer(ticket))
+    local shown = msgpack.decode(job:statistics()).history[1]
+    assert.equal(id, shown.id)
+    for _, task in ipairs(shown.tasks) do
+      if task.name:find "^tally 1/2" then
+        -- Of each channel a buffer may have been begun before; a record has 16 bytes at least.
+        assert.is_true(task.processed_data >= 100 * 16 - 2 * 256, task.processed_data)
+        assert.is_true(task.alignment_duration > 0)
+      end
+    end
+    assert.is_true(shown.processed_data >= 100 * 16 - 2 * 256)
+    recover(1)
+  end)
 
   it("gives its buffers back where it expires half-way", function()
     local ticket = half_way { timeout_ms = 2000 }
