@@ -88,12 +88,15 @@ typedef struct sc_task_snapshot {
   uint64_t bytes;           /* written for this checkpoint */
   uint64_t alignment_bytes; /* processed during alignment */
   uint64_t persisted_bytes; /* in-flight data that is kept, also where it is kept again */
+  bool unaligned;           /* it overtook data: what is in flight is part of it */
 } sc_task_snapshot_t;
 
 /* The operators are empty: no uid, watermarks before any, no handles. */
 sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uint32_t n_operators);
 void sc_task_snapshot_destroy(sc_task_snapshot_t *snap); /* NULL is fine; touches no file */
 sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap);
+/* Bytes of all that it refers to, whenever that was written. */
+uint64_t sc_task_snapshot_size(const sc_task_snapshot_t *snap);
 /* Take the in-flight data out: its file belongs to other tasks, too. */
 void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap);
 /* Append an empty handle of a kind to an operator's snapshot; the pointer lives until the next. */
