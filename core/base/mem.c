@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void *checked(void *p, size_t size) {
   if (p)
@@ -24,6 +25,12 @@ void *sc_calloc(size_t count, size_t size) {
 
 void *sc_realloc(void *old, size_t size) {
   return checked(realloc(old, size ? size : 1), size);
+}
+
+void *sc_huge_alloc(size_t size) {
+  void *p = checked(aligned_alloc(SC_HUGE_BYTES, size), size);
+  madvise(p, size, MADV_HUGEPAGE); /* a hint: where there are none it stays as it is */
+  return p;
 }
 
 char *sc_strdup(const char *text) {

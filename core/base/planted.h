@@ -24,12 +24,12 @@
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
   XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                      \
+  XX(LEFT_UNCOMMITTED, "a job that is stopped ends before its sinks have committed")               \
   XX(ACK_EARLY, "a task acknowledges before its output barriers are taken or moved")               \
   XX(CAPTURE_OPEN, "a barrier at the head closes no capture")                                      \
   XX(HALF_READ, "the rest of a half-read buffer is not kept")                                      \
   XX(OVERTAKE_ALL, "a moved barrier keeps the buffers behind it too")                              \
   XX(NO_OVERDRAFT, "a task that waits to start a checkpoint waits for room, too")                  \
-  XX(MAIL_AT_ONCE, "a mailed trigger starts an aligned checkpoint before the closing elements")    \
   XX(SETTLE_GONE, "a barrier for a finished receiver stays unsettled")                             \
   XX(NO_GENERATIONS, "what was in flight is read in another order than it was sent")               \
   XX(NO_TAG, "what is kept again is kept without its holder's key groups")                         \

@@ -157,6 +157,7 @@ static void run(sc_coordinator_t *c) {
   c->running = c->alive = true;
   c->final_after_ms = INT64_MIN;
   c->final_pause_ms = 0;
+  c->forbidden_told = false;
   c->final_timeout_ms = c->config.timeout_ms;
   c->final_id = 0;
   c->stop = (sc_stop_t){0};

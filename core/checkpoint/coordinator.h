@@ -97,7 +97,8 @@ typedef enum {
   SC_ACT_FINISHED,  /* tell `task` that it may leave */
   SC_ACT_ANSWER,    /* request `request` ended: completed as id, or reason */
   SC_ACT_FAIL_JOB,  /* tolerable failures exceeded */
-  SC_ACT_REFUSED,   /* a checkpoint failed before it had an id (in a way that counts) */
+  SC_ACT_REFUSED,   /* a checkpoint failed before it had an id, in a way that counts; or none is
+                       taken for now, since only some tasks have ended (told once in an attempt) */
   SC_ACT_DRAIN      /* tell every source task to end its input now */
 } sc_action_kind_t;
 

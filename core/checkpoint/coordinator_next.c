@@ -97,7 +97,8 @@ sc_start_t sc__coordinator_choose(sc_coordinator_t *c) {
 }
 
 void sc__coordinator_refuse(sc_coordinator_t *c, sc_start_t kind, sc_reason_t reason) {
-  const char *text = reason == SC_REASON_NOT_RUNNING && forbidden(c)
+  bool forbids = reason == SC_REASON_NOT_RUNNING && forbidden(c);
+  const char *text = forbids
                          ? "only some tasks have ended, and with checkpoint.after_tasks_finish = "
                            "false none is taken before all have"
                          : NULL;
@@ -108,8 +109,12 @@ void sc__coordinator_refuse(sc_coordinator_t *c, sc_start_t kind, sc_reason_t re
     sc__coordinator_answer(c, sc_schedule_take(&c->schedule, kind), 0, &why);
   if (kind == SC_START_FINAL)
     sc__coordinator_delay_final(c, reason);
-  if (sc_failures_counts(reason))
-    sc_outbox_add(&c->outbox, SC_ACT_REFUSED)->action.reason = reason;
+  if (sc_failures_counts(reason) || (forbids && !c->forbidden_told)) {
+    sc_outgoing_t *out = sc_outbox_add(&c->outbox, SC_ACT_REFUSED);
+    out->action.reason = reason;
+    out->text = sc_strdup(text);
+  }
+  c->forbidden_told |= forbids;
   sc__coordinator_count(c, reason, 0);
 }
 

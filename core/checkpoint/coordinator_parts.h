@@ -45,6 +45,7 @@ struct sc_coordinator {
   int64_t final_after_ms; /* monotonic; a final checkpoint that failed is not tried before */
   int64_t final_pause_ms; /* after the next one that fails */
   int64_t final_timeout_ms; /* of the next one */
+  bool forbidden_told;    /* that none is taken while only some tasks have ended */
   uint64_t final_id;      /* the final checkpoint of this attempt; 0: not completed yet */
   sc_stop_t stop;         /* of the job, by a user */
 };

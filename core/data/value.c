@@ -140,43 +140,56 @@ static inline uint64_t load_few(const uint8_t *at, size_t n) {
   return word;
 }
 
+const sc_int_head_t sc__int_heads[256] = {
+    [0x00 ... 0x7f] = {1, 0, 56, 1}, /* the head is the number */
+    [0xe0 ... 0xff] = {1, 0, 56, 1},
+    [0xcc] = {2, 1, 56, 0}, [0xcd] = {3, 1, 48, 0}, [0xce] = {5, 1, 32, 0}, [0xcf] = {9, 1, 0, 0},
+    [0xd0] = {2, 1, 56, 1}, [0xd1] = {3, 1, 48, 1}, [0xd2] = {5, 1, 32, 1}, [0xd3] = {9, 1, 0, 1},
+};
+
 bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v) {
   size_t left = (size_t)(c->end - c->at);
   if (left == 0)
     return false;
-  unsigned n;
-  int64_t number = sc__int_at(*c->at, load_few(c->at + 1, left - 1 < 8 ? left - 1 : 8), &n);
-  if (n == 0 || n > left)
+  const sc_int_head_t *head = &sc__int_heads[*c->at];
+  bool good = head->length <= left;
+  left -= head->skip;
+  int64_t number = sc__int_at(head, load_few(c->at + head->skip, left < 8 ? left : 8), &good);
+  if (!good)
     return false;
   *v = number;
-  c->at += n;
+  c->at += head->length;
   return true;
 }
 
+/* The rare forms: the general way. */
+static bool long_ints(sc_bytes_t value, int64_t *out, uint32_t n) {
+  sc_cursor_t c = sc_cursor(value);
+  bool good = sc_cursor_array(&c) == n;
+  for (uint32_t i = 0; good && i < n; i++)
+    good = sc_cursor_int(&c, &out[i]);
+  return good && c.at == c.end;
+}
+
 bool sc_value_ints(sc_bytes_t value, int64_t *out, uint32_t n) {
-  if (n > 15 || value.len < 1 + (size_t)n || value.data[0] != 0x90 + n) {
-    sc_cursor_t c = sc_cursor(value);
-    bool good = sc_cursor_array(&c) == n;
-    for (uint32_t i = 0; good && i < n; i++)
-      good = sc_cursor_int(&c, &out[i]);
-    return good && c.at == c.end;
-  }
-  /* Near the end the 8 bytes behind a head are taken from the last 8 of the value, shifted; a value
-   * of less than 8 bytes is one word. */
   const uint8_t *data = value.data;
   size_t len = value.len, at = 1;
+  if (n > 15 || len < 1 + (size_t)n || data[0] != 0x90 + n)
+    return long_ints(value, out, n);
+  /* Near the end the 8 bytes are taken from the last 8 of the value, shifted; a value of less than
+   * 8 bytes is one word. */
   uint64_t last = len >= 8 ? sc_load_u64(data + len - 8) : load_few(data, len) << 8 * (8 - len);
+  bool good = true;
   for (uint32_t i = 0; i < n; i++) {
     if (at >= len)
       return false;
-    unsigned used;
-    size_t left = len - at - 1; /* behind the head */
-    uint64_t behind = left >= 8 ? sc_load_u64(data + at + 1)
-                                : left ? last >> 8 * (8 - left) : 0;
-    out[i] = sc__int_at(data[at], behind, &used);
-    at = used ? at + used : SIZE_MAX;
+    const sc_int_head_t *head = &sc__int_heads[data[at]];
+    size_t from = at + head->skip, left = len - from;
+    uint64_t bytes = left >= 8 ? sc_load_u64(data + from) : left ? last >> 8 * (8 - left) : 0;
+    out[i] = sc__int_at(head, bytes, &good);
+    at = good ? at + head->length : len;
   }
-  return at == len;
+  return good && at == len;
 }
 
 int64_t sc__cursor_array_long(sc_cursor_t *c) {

@@ -81,20 +81,24 @@ static inline int sc_cursor_next(sc_cursor_t *c, sc_token_t *token) {
   c->at++;
   return 1;
 }
-/* The integer whose head and the 8 bytes behind it are given (those that are not its own do not
- * matter), and its length in *n: 0 where the head is no integer's or the number is above 2^63-1.
- * Without branches: in what native operators read, widths and signs of numbers change from record
- * to record, and each branch that is guessed wrongly costs as much as all of this. */
-static inline int64_t sc__int_at(uint8_t head, uint64_t behind, unsigned *n) {
-  uint8_t kind = (uint8_t)(head - 0xcc); /* 0-3 unsigned, 4-7 signed, of 1, 2, 4, 8 bytes */
-  bool fixed = head < 0x80 || head >= 0xe0;
-  unsigned width = 1u << (kind & 3), unused = 64 - 8 * width;
-  int64_t bits = (int64_t)__builtin_bswap64(behind) >> unused;
-  uint64_t mask = (uint64_t)-(int64_t)(kind >> 2 & 1) | UINT64_MAX >> unused;
-  int64_t number = (int64_t)((uint64_t)bits & mask);
-  bool good = kind < 8 && !(kind == 3 && number < 0);
-  *n = fixed ? 1 : good ? 1 + width : 0;
-  return fixed ? (int8_t)head : number;
+/* What the head of an integer says, for sc__int_at; length 0 where it is no integer's. */
+typedef struct sc_int_head {
+  uint8_t length; /* bytes, the head included */
+  uint8_t skip;   /* bytes before the number: 0 where it is the head itself */
+  uint8_t shift;  /* bits of 8 bytes that are not the number's */
+  uint8_t sign;   /* it has one */
+} sc_int_head_t;
+extern const sc_int_head_t sc__int_heads[256];
+
+/* The integer with that head, from the 8 bytes that begin at the number (those that are not its own
+ * do not matter). *good is cleared where there is none, or one above 2^63-1. Without branches: in
+ * what native operators read, widths and signs of numbers change from record to record, and each
+ * branch that is guessed wrongly costs as much as all of this. */
+static inline int64_t sc__int_at(const sc_int_head_t *head, uint64_t bytes, bool *good) {
+  uint64_t bits = __builtin_bswap64(bytes);
+  int64_t with_sign = (int64_t)bits >> head->shift, without = (int64_t)(bits >> head->shift);
+  *good &= head->length != 0 && (head->sign || without >= 0);
+  return head->sign ? with_sign : without;
 }
 
 /* The same where only an integer is expected: true, or false with the cursor where it was. */
@@ -102,10 +106,11 @@ bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v);
 static inline bool sc_cursor_int(sc_cursor_t *c, int64_t *v) {
   if (c->end - c->at < 9) /* fewer than may be read */
     return sc__cursor_int_long(c, v);
-  unsigned n;
-  *v = sc__int_at(*c->at, sc_load_u64(c->at + 1), &n);
-  c->at += n;
-  return n > 0;
+  const sc_int_head_t *head = &sc__int_heads[*c->at];
+  bool good = true;
+  *v = sc__int_at(head, sc_load_u64(c->at + head->skip), &good);
+  c->at += good ? head->length : 0;
+  return good;
 }
 /* Exactly an array of n integers, nothing behind it. */
 bool sc_value_ints(sc_bytes_t value, int64_t *out, uint32_t n);
@@ -163,15 +168,17 @@ static inline void sc_pack_int(sc_buf_t *out, int64_t v) {
 void sc_pack_float(sc_buf_t *out, double v);  /* always float64 */
 void sc__pack_str_long(sc_buf_t *out, sc_bytes_t v);
 static inline void sc_pack_str(sc_buf_t *out, sc_bytes_t v) {
-  if (v.len > 31) {
+  if (v.len > 255) {
     sc__pack_str_long(out, v);
     return;
   }
-  uint8_t *at = sc_buf_reserve(out, 1 + v.len);
-  *at = (uint8_t)(0xa0 + v.len);
+  uint8_t *at = sc_buf_reserve(out, 2 + v.len);
+  size_t head = v.len < 32 ? 1 : 2;
+  at[0] = v.len < 32 ? (uint8_t)(0xa0 + v.len) : 0xd9;
+  at[1] = (uint8_t)v.len; /* the string's first byte where it is short */
   if (v.len)
-    memcpy(at + 1, v.data, v.len);
-  out->len += 1 + v.len;
+    memcpy(at + head, v.data, v.len);
+  out->len += head + v.len;
 }
 void sc_pack_cstr(sc_buf_t *out, const char *v);
 void sc__pack_container_long(sc_buf_t *out, sc_type_t type, uint32_t n);

@@ -2,7 +2,6 @@
 
 #include "../base/error.h"
 #include "../base/mem.h"
-#include "../base/planted.h"
 
 /* Ids that were given up are remembered until a newer one starts; so many at most, which is more
  * than can still have barriers on their way. */
@@ -14,7 +13,6 @@ typedef struct pending {
   struct pending *next; /* newer */
   uint64_t id;
   sc_align_mode_t mode;
-  bool mailed;    /* a trigger came */
   bool brought[]; /* its barrier, for each channel */
 } pending_t;
 
@@ -174,8 +172,6 @@ static bool overtakes(const sc_aligner_t *a, const pending_t *p) {
 
 static bool ready(const sc_aligner_t *a, const pending_t *p) {
   bool now = overtakes(a, p);
-  if (SC_PLANTED(MAIL_AT_ONCE) && p->mailed)
-    return true;
   for (uint32_t i = 0; i < a->n; i++) {
     const channel_t *c = &a->channels[i];
     if (!c->closed && !p->brought[i] && (c->rigid || !now))
@@ -278,7 +274,7 @@ void sc_aligner_barrier(sc_aligner_t *a, uint32_t channel, uint64_t id, sc_align
 void sc_aligner_trigger(sc_aligner_t *a, uint64_t id, sc_align_mode_t mode) {
   if (id == 0 || obsolete(a, id))
     return;
-  enter(a, id, mode)->mailed = true;
+  enter(a, id, mode);
   start_ready(a);
 }
 

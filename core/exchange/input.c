@@ -102,6 +102,13 @@ static void read_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b, sc_byte
   in->n_ahead = 0;
 }
 
+/* Nothing of a buffer is being read any more. */
+static void leave_buffer(sc_input_t *in) {
+  in->current = NULL;
+  in->rest = sc_bytes(NULL, 0);
+  in->n_ahead = 0;
+}
+
 static void on_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b) {
   read_buffer(in, source, b, sc_bytes(b->data, b->len));
   if (sc_aligner_pending(in->aligner) || sc_aligner_capturing(in->aligner))
@@ -121,8 +128,7 @@ void sc__input_review(sc_input_t *in) {
   source_t *s = &in->sources[in->current_source];
   s->parked = in->current;
   s->rest = in->rest;
-  in->current = NULL;
-  in->rest = sc_bytes(NULL, 0);
+  leave_buffer(in);
 }
 
 void sc_input_spare(sc_input_t *in, bool yes) {
@@ -176,13 +182,14 @@ static int damaged(sc_input_t *in, sc_error_t *err) {
 }
 
 /* The next record was read by the look ahead; its value is its end. */
-static inline void take_ahead(sc_input_t *in, sc_record_t *r) {
-  *r = in->records_ahead[in->first_ahead];
+static inline sc_record_t *take_ahead(sc_input_t *in) {
+  sc_record_t *r = &in->records_ahead[in->first_ahead];
   in->first_ahead = (in->first_ahead + 1) % SC_INPUT_AHEAD;
   in->n_ahead--;
   const uint8_t *end = r->value.data + r->value.len;
   in->rest.len -= (size_t)(end - in->rest.data);
   in->rest.data = end;
+  return r;
 }
 
 /* Read one record of the current buffer. 1: *event holds a record; 0: it went to the valve, or the
@@ -191,7 +198,7 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
   uint32_t source = in->current_source;
   sc_record_t *r = &event->record;
   if (in->n_ahead > 0) {
-    take_ahead(in, r);
+    *r = *take_ahead(in);
   } else {
     int got = sc_record_read(&in->rest, r); /* a damaged record stays in front */
     if (got < 0)
@@ -287,6 +294,15 @@ sc_record_t *sc_input_ahead(sc_input_t *in) {
   return NULL;
 }
 
+const sc_record_t *sc_input_record(sc_input_t *in, uint32_t *port) {
+  if (in->n_ahead == 0 || in->due_count > 0 || in->first_barrier ||
+      in->records_ahead[in->first_ahead].kind != SC_RECORD_DATA ||
+      atomic_load_explicit(&in->urgent, memory_order_relaxed))
+    return NULL;
+  *port = in->sources[in->current_source].port;
+  return take_ahead(in);
+}
+
 bool sc_input_ready(sc_input_t *in) {
   if (in->due_count > 0 || in->rest.len > 0 || sc_input_urgent(in))
     return true;
@@ -304,8 +320,7 @@ int64_t sc_input_watermark(const sc_input_t *in) {
 
 void sc_input_receiver_gone(sc_input_t *in) {
   sc_buffer_unref(in->current);
-  in->current = NULL;
-  in->rest = sc_bytes(NULL, 0);
+  leave_buffer(in);
   in->due_first = in->due_count = 0;
   for (uint32_t i = 0; i < in->n; i++) {
     sc_buffer_unref(in->sources[i].parked);

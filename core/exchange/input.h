@@ -77,6 +77,9 @@ int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
  * Its key_hash may be set, nothing else, and has then been set when its turn comes. */
 #define SC_INPUT_AHEAD 16
 sc_record_t *sc_input_ahead(sc_input_t *in);
+/* The next event where it is a record that the look ahead has read, without a copy; else NULL, and
+ * sc_input_next says what there is. Borrowed until the next call. */
+const sc_record_t *sc_input_record(sc_input_t *in, uint32_t *port);
 bool sc_input_ready(sc_input_t *in);  /* would next give something? May be stale for an instant. */
 /* A trigger by mail (no unfinished sender): gives SNAPSHOT by a later sc_input_next, once every
  * channel that is still open has brought its barrier or CLOSE. */

@@ -247,6 +247,7 @@ sc_attempt_t *sc_attempt_create(const sc_attempt_config_t *config) {
   share_files(a);
   find_finished(a);
   atomic_init(&a->deployed, false);
+  atomic_init(&a->drained, false);
   atomic_init(&a->canceled, false);
   atomic_init(&a->refs, a->config.n_slots);
   return a;

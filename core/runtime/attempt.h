@@ -140,6 +140,7 @@ struct sc_task {
   sc_deferred_t *deferred, **deferred_tail; /* mail behind that trigger, in order */
   enum { SC_ASKED_NOTHING, SC_ASKED_MORE, SC_ASKED_SPLIT } asked_split; /* and has no answer yet */
   bool draining;                    /* sources: the input ends before the next read */
+  bool awaits_final;                /* after its end it stays, and commits, for a checkpoint */
   uint64_t stopped_at;              /* stands still since its snapshot of this checkpoint; or 0 */
   bool suspended;                   /* that is complete: it may leave */
   bool asked_finish;
@@ -183,6 +184,7 @@ struct sc_attempt {
   sc_inflight_files_t *files;       /* of in-flight data */
   bool *chain_finished;             /* for each chain: restored as finished */
   atomic_bool deployed;             /* every slot has its thread: tasks may wake each other */
+  atomic_bool drained;              /* its sources were told to end their input */
   atomic_bool canceled;
   atomic_uint refs;                 /* slots that are not gone, and pool works */
   pthread_mutex_t counters_lock;

@@ -64,8 +64,9 @@ struct sc_chain {
   struct sc_frame *frames;
   uint32_t depth;
   bool pushed;               /* a buffer was since room was last seen on every output: ask again */
+  bool full;                 /* the answer was no */
   uint32_t overdraft;        /* buffers that what is in hand may push beyond the room; the task's */
-  uint32_t overdrawn;        /* that it has pushed since there was room */
+  uint32_t overdrawn;        /* that it has pushed since the answer was no */
   sc_item_t polled;          /* what the source's poll gives */
   sc_buf_t value, key, part; /* scratch for encoding */
   void *task;                /* owner, for services */

@@ -8,10 +8,11 @@
 #include "../data/key.h"
 
 bool sc__chain_ask_room(sc_chain_t *c) {
+  c->full = true;
   for (uint32_t i = 0; i < c->n_outputs; i++)
     if (!sc_output_has_room(c->outputs[i]))
       return false;
-  c->pushed = false;
+  c->pushed = c->full = false;
   c->overdrawn = 0;
   return true;
 }
@@ -94,7 +95,7 @@ int sc_chain_write(sc_link_t *link, const sc_item_t *item, sc_error_t *err) {
     }
     if (sc_output_emit(exit->output, &record)) {
       c->pushed = true;
-      c->overdrawn++;
+      c->overdrawn += c->full;
     }
   }
   if (rc < 0)

@@ -14,8 +14,8 @@
  *
  * Rooms: job_open (what sc_job_start does), job_regions (attempts of the regions, and what follows
  * when one fails), job_reports (what tasks tell), job_back (what to go back to), job_actions (the
- * coordinator's actions and file work, in order, in the pool), job_view (what other threads see:
- * one lock, an eventfd), job (the rest).
+ * coordinator's actions and file work, in order, in the pool), job_ask (what users ask for),
+ * job_view (what other threads see: one lock, an eventfd), job (the rest).
  *
  * Threads: functions below that say "any" may be called by any thread; the others belong to the
  * coordinator's. Ownership: reference counted; the engine holds one until the job has ended, each

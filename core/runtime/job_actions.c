@@ -8,6 +8,7 @@
 
 #include "../base/mem.h"
 #include "../base/planted.h"
+#include "../checkpoint/failures.h"
 #include "job_parts.h"
 
 /* ---- file work ---- */
@@ -255,7 +256,8 @@ static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
   sc_statistics_completed(job->view.statistics, id, now, dir);
   sc__view_unlock(job);
   sc__view_checkpoint(job, id, true, dir);
-  sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms", now - timestamp_ms);
+  sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms",
+              now > timestamp_ms ? now - timestamp_ms : 0); /* as the statistics have it */
   free(dir);
 }
 
@@ -308,8 +310,8 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
                                                    .manual = act->request != 0,
                                                    .finished = job->finished});
   sc__view_unlock(job);
-  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)", act->n_tasks,
-              act->n_tasks == 1 ? "" : "s");
+  sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)%s", act->n_tasks,
+              act->n_tasks == 1 ? "" : "s", act->stop ? ": the job stops with it" : "");
   const sc_barrier_t barrier = {act->id, act->timestamp_ms, act->overtake_at_ms, act->stop};
   for (uint32_t i = 0; i < act->n_tasks; i++) {
     sc_attempt_t *a = sc__job_told(job, act->tasks[i]);
@@ -342,6 +344,11 @@ static void log_again(sc_job_t *job, const sc_action_t *act) {
 
 static void refused(sc_job_t *job, const sc_action_t *act) {
   const char *reason = sc_reason_text(act->reason);
+  if (!sc_failures_counts(act->reason)) {
+    sc__job_log(job, SC_LOG_WARN, 0, NULL, "no checkpoint is taken for now: %s",
+                act->text ? act->text : reason);
+    return;
+  }
   sc__view_lock(job);
   sc_statistics_failed(job->view.statistics, 0, sc__job_now(job), reason);
   sc__view_unlock(job);
@@ -354,6 +361,7 @@ static void refused(sc_job_t *job, const sc_action_t *act) {
 static void drain(sc_job_t *job) {
   const sc_graph_t *g = job->graph;
   job->draining = true;
+  sc__job_log(job, SC_LOG_INFO, 0, NULL, "the job is drained: every source ends its input");
   for (uint32_t i = 0; i < g->n_tasks; i++) {
     uint32_t subtask;
     const sc_chain_plan_t *chain = sc_graph_task(g, i, &subtask);
@@ -435,7 +443,7 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
       sc_fail(&err, code_of(act->reason), "no checkpoint was taken: %s", reason);
     free(reason);
   }
-  bool stop = sc__view_answer(job, act->request, act->id, err.code ? &err : NULL);
+  bool stop = sc__ask_answer(job, act->request, act->id, err.code ? &err : NULL);
   job->keeps |= stop && act->reason == SC_REASON_NONE;
   if (stop)
     job->draining = false;

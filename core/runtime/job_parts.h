@@ -163,11 +163,13 @@ void sc__view_rows(sc_job_t *job, sc_report_t *r);
 void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *text); /* event */
 /* The region goes back to checkpoint id: its rows that are newer go. */
 void sc__view_rewind(sc_region_t *r, uint64_t id);
-/* True: it was asked to stop. */
-bool sc__view_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
-void sc__view_asked(sc_job_t *job, uint64_t ticket, uint64_t request);
-void sc__view_ask_waiting(sc_job_t *job); /* the job runs: ask what was asked before it did */
-void sc__view_refuse_waiting(sc_job_t *job, int64_t delay_ms); /* it restarts, but not yet */
+void sc__view_tell(sc_view_t *v); /* with the lock held: something is new */
+
+/* job_ask.c */
+/* A request of the coordinator has its answer. True: it was one to stop. */
+bool sc__ask_answer(sc_job_t *job, uint64_t request, uint64_t id, sc_error_t *err);
+void sc__ask_waiting(sc_job_t *job); /* the job runs: ask what was asked before it did */
+void sc__ask_refuse_waiting(sc_job_t *job, int64_t delay_ms); /* it restarts, but not yet */
 
 /* job_open.c */
 int sc__job_open(sc_job_t *job, sc_error_t *err);

@@ -226,7 +226,7 @@ static void coordinate(sc_job_t *job) {
     if (job->asked[i] && !job->finished[i])
       sc_coordinator_finish_request(job->coordinator, sc__job_now(job), sc__job_mono(job), i);
   }
-  sc__view_ask_waiting(job);
+  sc__ask_waiting(job);
 }
 
 /* It goes on from the last checkpoint of a finished run: nothing changes any more, no checkpoint
@@ -408,7 +408,7 @@ static void grant(sc_region_t *r, int64_t delay_ms) {
     other->restart_at_ms = sc__job_mono(job) + delay_ms;
   }
   if (delay_ms > 0)
-    sc__view_refuse_waiting(job, delay_ms);
+    sc__ask_refuse_waiting(job, delay_ms);
   char *name = who(r), *text = sc_error_format(&r->failure);
   sc__job_log(job, SC_LOG_WARN, 0, sc__job_failed_operator(&r->failure, text),
               "%sfailed, restarts in %" PRId64 " ms%s: %s", name, delay_ms,

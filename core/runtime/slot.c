@@ -223,6 +223,7 @@ void sc_attempt_finished(sc_attempt_t *a, uint32_t task) {
 }
 
 void sc_attempt_drain(sc_attempt_t *a, uint32_t task) {
+  atomic_store(&a->drained, true); /* before the mail, which every end of input follows */
   tell(a, &(tell_t){.kind = DRAIN, .task = &a->tasks[task]});
 }
 

@@ -204,6 +204,7 @@ static void load_run(sc_work_t *work) {
 
 void sc_task_start(sc_task_t *t) {
   sc_error_t err = SC_ERROR_INIT;
+  t->awaits_final = t->attempt->config.checkpointing;
   t->restored_finished = t->attempt->chain_finished[t->plan - t->attempt->config.graph->chains];
   for (uint32_t i = 0; i < t->chain.n_links; i++)
     fill_context(t, i);

@@ -37,6 +37,7 @@ struct sim_world {
   sc_sim_world_config_t config;
   sc_random_t schedule, given; /* who goes next; what sc_world_random gives */
   int64_t now_ns;
+  int64_t clock_off_ms; /* how far the wall clock has been set */
   uint64_t turns;
   fiber_t *fibers, **fibers_tail;
   sc_work_t *works, **works_tail; /* for the pool */
@@ -64,7 +65,8 @@ static int64_t mono_ns(sc_world_t *base) {
 }
 
 static int64_t now_ms(sc_world_t *base) {
-  return WALL_MS_AT_ZERO + world_of(base)->now_ns / 1000000;
+  const sim_world_t *w = world_of(base);
+  return WALL_MS_AT_ZERO + w->clock_off_ms + w->now_ns / 1000000;
 }
 
 static uint64_t random_bits(sc_world_t *base) { return sc_random_next(&world_of(base)->given); }
@@ -257,6 +259,14 @@ static fiber_t *choose(sim_world_t *w) {
   return NULL;
 }
 
+/* Between two turns: within one, time goes forward. */
+static void set_clock(sim_world_t *w) {
+  uint32_t one_in = w->config.clock_set_one_in;
+  if (one_in && sc_random_below(&w->schedule, one_in) == 0)
+    w->clock_off_ms += drawn_up_to(&w->schedule, 2 * w->config.clock_set_ms) -
+                       w->config.clock_set_ms;
+}
+
 static void give_turn(sim_world_t *w, fiber_t *f) {
   running = f;
   TELL_TO_FIBER(w, f);
@@ -274,6 +284,7 @@ sc_sim_turn_t sc_sim_turn(sc_world_t *base) {
     return SC_SIM_CRASHED;
   if (sc_random_below(&w->schedule, WEIGHTS_LAST) == 0)
     draw_weights(w);
+  set_clock(w);
   fiber_t *f = choose(w);
   if (!f)
     return SC_SIM_STUCK;

@@ -13,6 +13,8 @@
  * drawn from the seed: where it is much, tasks use up their budget after a record or two), it jumps
  * to the next deadline when nobody is ready, and, if wanted, now and then though somebody is.
  *
+ * The wall clock goes along with time, but it may be set, as a machine's clock is.
+ *
  * A crash ends the simulated process where it is: the fiber that runs stops in the middle, no other
  * one runs again, and sc_sim_world_abandon forgets them all. What they had allocated is lost, as
  * it is in a process that dies; a simulation with crashes therefore belongs into a process of its
@@ -42,6 +44,8 @@ typedef struct sc_sim_world_config {
   uint32_t pool_threads;  /* >= 1 */
   int64_t look_ns;        /* a look at the clock takes up to so much; >= 1 */
   uint32_t jump_one_in;   /* turns: time passes though somebody is ready; 0: never */
+  uint32_t clock_set_one_in; /* turns: the wall clock, and it alone, is set; 0: never */
+  int64_t clock_set_ms;      /* by up to so much, to and fro */
   uint64_t crash_at_turn; /* the process dies before this turn, counted from 1; 0: never */
   void (*log_line)(void *arg, const char *line); /* the jobs' log; may be NULL */
   void *log_arg;

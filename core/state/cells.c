@@ -24,11 +24,19 @@ sc_cells_t *sc_cells_create(sc_pages_t *source) {
   return c;
 }
 
+static void give_buckets(sc_cells_t *c, uint64_t *buckets, size_t mask) {
+  size_t bytes = (mask + 1) * sizeof *buckets;
+  if (!sc_pages_for_array(bytes))
+    free(buckets);
+  else if (buckets)
+    sc_pages_array_give(c->slab.source, buckets, bytes);
+}
+
 void sc_cells_destroy(sc_cells_t *c) {
   if (!c)
     return;
-  free(c->buckets);
-  free(c->old);
+  give_buckets(c, c->buckets, c->mask);
+  give_buckets(c, c->old, c->old_mask);
   sc_slab_fini(&c->slab);
   free(c);
 }
@@ -95,9 +103,11 @@ static inline uint64_t *find(const sc_cells_t *c, const sc_address_t *at, uint32
   return found || !c->old ? found : find_in(c->old, c->old_mask, at, hash);
 }
 
-const sc_cell_t *sc_cells_find(const sc_cells_t *c, const sc_address_t *at, uint32_t hash) {
+const sc_cell_t *sc_cells_find(sc_cells_t *c, const sc_address_t *at, uint32_t hash) {
   const uint64_t *found = find(c, at, hash);
-  return found ? cell_in(*found) : NULL;
+  if (!found)
+    return NULL;
+  return c->last = cell_in(*found);
 }
 
 /* A small cell lies in one line of the cache or in two. */
@@ -141,7 +151,7 @@ static void move_buckets(sc_cells_t *c, size_t n) {
       *bucket = GONE; /* others may lie behind it */
     }
     if (c->moved++ == c->old_mask) {
-      free(c->old);
+      give_buckets(c, c->old, c->old_mask);
       c->old = NULL;
     }
   }
@@ -157,7 +167,9 @@ static void make_room(sc_cells_t *c) {
     c->old_mask = c->mask;
     c->moved = 0;
     n = n == 0 ? BUCKETS_MIN : 8 * c->count > 3 * n ? 2 * n : n;
-    c->buckets = sc_calloc(n, sizeof *c->buckets);
+    size_t bytes = n * sizeof *c->buckets;
+    c->buckets = sc_pages_for_array(bytes) ? sc_pages_array(c->slab.source, bytes)
+                                           : sc_calloc(1, bytes);
     c->mask = n - 1;
     c->used = 0;
   }
@@ -166,9 +178,16 @@ static void make_room(sc_cells_t *c) {
 
 /* --- changes --- */
 
-static void set_value(sc_cell_t *e, sc_bytes_t value, size_t room) {
-  if (value.len)
-    memmove(e->data + value_at(e), value.data, value.len);
+static inline void set_value(sc_cell_t *e, sc_bytes_t value, size_t room) {
+  uint8_t *to = e->data + value_at(e);
+  if (value.len - 8 <= 8) { /* two words that overlap, as in sc_bytes_equal */
+    uint64_t first = sc_load_u64(value.data);
+    uint64_t end = sc_load_u64(value.data + value.len - 8);
+    sc_store_u64(to, first);
+    sc_store_u64(to + value.len - 8, end);
+  } else if (value.len) {
+    memmove(to, value.data, value.len);
+  }
   e->value_len = (uint32_t)value.len;
   room -= value.len;
   e->room = (uint16_t)((e->room & SC_CELL_SPACED) | (room > ROOM_MAX ? ROOM_MAX : room));
@@ -213,7 +232,8 @@ static void add_to(sc_cell_list_t *list, sc_slot_t *slot) {
 }
 
 /* Nobody finds it in the table any more. */
-static void leave(sc_cell_t *cell, const sc_cells_guard_t *guard) {
+static void leave(sc_cells_t *c, sc_cell_t *cell, const sc_cells_guard_t *guard) {
+  c->last = NULL;
   sc_slot_t *old = &cell->slot;
   if (sc_slab_born(old) > guard->keep) {
     sc_slab_give(old, guard->walked);
@@ -230,9 +250,15 @@ static bool fits(const sc_cell_t *e, size_t len, size_t *room) {
 
 void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
                   const sc_cells_guard_t *guard) {
+  size_t room;
+  sc_cell_t *last = c->last; /* most values are read before they are written */
+  if (last && is(last, at, hash) && sc_slab_born(&last->slot) > guard->keep &&
+      fits(last, value.len, &room)) {
+    set_value(last, value, room);
+    return;
+  }
   uint64_t *found = find(c, at, hash);
   sc_cell_t *old = found ? cell_in(*found) : NULL;
-  size_t room;
   if (old && sc_slab_born(&old->slot) > guard->keep && fits(old, value.len, &room)) {
     set_value(old, value, room);
     return;
@@ -240,7 +266,7 @@ void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes
   sc_cell_t *e = new_cell(c, at, hash, value); /* first: the value may be the old cell's */
   if (old) {
     *found = bucket_of(e, hash);
-    leave(old, guard);
+    leave(c, old, guard);
   } else {
     make_room(c);
     enter(c, e);
@@ -254,7 +280,7 @@ void sc_cells_remove(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
   uint64_t *found = find(c, at, hash);
   if (!found)
     return;
-  leave(cell_in(*found), guard);
+  leave(c, cell_in(*found), guard);
   *found = GONE;
   c->count--;
   move_buckets(c, BUCKETS_MOVED); /* no growth is left undone by whoever only removes */

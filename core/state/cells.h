@@ -61,6 +61,7 @@ typedef struct sc_cells {
   size_t old_mask;     /* of old */
   size_t moved;        /* old buckets below this one hold nothing */
   size_t used;         /* buckets that are not empty: with a cell, or one that is gone */
+  sc_cell_t *last;     /* that was found last, while it is in the table, or NULL */
   size_t count;        /* cells in the table; the slab's slots beyond them are kept ones */
   sc_slab_t slab;      /* where the cells are */
 } sc_cells_t;
@@ -69,7 +70,7 @@ sc_cells_t *sc_cells_create(sc_pages_t *source); /* of pages; borrowed */
 void sc_cells_destroy(sc_cells_t *c); /* NULL is fine; kept cells go with it */
 
 /* Hashes are of the address: sc_table_hash. NULL where there is no value. */
-const sc_cell_t *sc_cells_find(const sc_cells_t *c, const sc_address_t *at, uint32_t hash);
+const sc_cell_t *sc_cells_find(sc_cells_t *c, const sc_address_t *at, uint32_t hash);
 /* A hint, see table.h. */
 void sc_cells_fetch(const sc_cells_t *c, uint32_t hash, sc_fetch_t what);
 /* Insert or replace. `value` may be the cell's own, whole, but not a part of it. */

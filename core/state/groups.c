@@ -69,7 +69,7 @@ static sc_cells_t *cells_for_write(sc_groups_t *g, uint16_t group) {
 }
 
 bool sc_groups_get(const sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t *value) {
-  const sc_cells_t *c = values_of(g, place(g, at->group));
+  sc_cells_t *c = values_of(g, place(g, at->group));
   const sc_cell_t *e = c ? sc_cells_find(c, at, hash) : NULL;
   if (e)
     *value = sc_cell_value(e);

@@ -28,8 +28,8 @@
  *      a write brings its key home, out of the delta, and goes to the base.
  * (I5) A live iterator's layers do not change: what would change them first lets it copy the rest.
  * (I6) A cell born in epoch b that left in epoch d is seen by the cuts from b to d - 1. It is on
- *      the list of the newest of them that is left, or, where none is, in `garbage`; and no cut is
- *      written while there is garbage, which newer cuts would see.
+ *      the list of the newest of them that is left to be read, or, where none is, in `garbage`; and
+ *      the pool reads no cut while there is garbage, which newer cuts would see.
  *
  * What the pool touches while it writes snapshot n: the snapshot's own struct, the window's uid and
  * range, names of states (never changed once declared), the base's maps, and its cells up to the

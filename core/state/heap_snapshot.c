@@ -4,6 +4,8 @@
 
 #include "../base/mem.h"
 
+#define CELLS_AN_ENTRY 16 /* cells that are given back while one entry is folded, roughly */
+
 /* --- layers --- */
 
 static void push_delta(sc_heap_t *h) {
@@ -140,7 +142,10 @@ uint64_t sc__heap_snapshot_id(const sc_keyed_snapshot_t *snap) { return snap->id
 
 bool sc__heap_step(sc_keyed_t *k, int budget) {
   sc_heap_t *h = sc__heap_of(k);
-  budget = sc_cell_list_give(&h->garbage, budget);
+  uint32_t done;
+  if (h->cuts && sc__heap_unread(h, &done) != h->cuts) /* (I6): it has been read */
+    sc_cell_list_join(&h->garbage, &h->cuts->kept);
+  budget = sc_cell_list_give(&h->garbage, budget * CELLS_AN_ENTRY) / CELLS_AN_ENTRY;
   budget = sc_groups_sweep(h->groups, budget);
   if (budget > 0 && h->n_deltas > 0 && !sc__heap_base_locked(h))
     for (sc_map_iterator_t *it = h->iterators; it; it = it->next)

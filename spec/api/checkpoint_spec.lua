@@ -186,7 +186,8 @@ describe("retained checkpoints", function()
   }
   for variant, expected in pairs(kept) do
     for how, finish in pairs(ends) do
-      it(("with %s %s when the job is %s"):format(variant, expected[how] and "stay" or "go", how), function()
+      local what = expected[how] and "stay" or "go"
+      it(("177. shutdown by job state: with %s %s when the job is %s"):format(variant, what, how), function()
         local options = trial.options(dir, { restart = { strategy = "none" } }, { externalized = variant })
         local job = assert(trial.start(dir, { trouble = function(value, folder)
           if value.i == 150 and io.open(folder .. "/fail") then error("trouble") end
@@ -331,7 +332,7 @@ end)
 describe("a sink's part", function()
   after_each(trial.clean)
 
-  it("that was promised and is gone fails the job, naming the file", function()
+  it("291. that cannot be committed for good, since it is gone, fails the job, naming the file", function()
     local dir = trial.folder()
     local job = assert(trial.start(dir, nil, trial.options(dir, { parallelism = 1 })))
     trial.held(job)

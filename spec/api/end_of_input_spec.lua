@@ -160,4 +160,38 @@ describe("the end of input", function()
     assert.same(before, part_names(folder .. "/out"))
     assert.equal("1\n2\n", read_file(folder .. "/seen"))
   end)
+
+  it("with after_tasks_finish = false: no checkpoint while only some have ended, then the final one", function()
+    local folder = p.folder()
+    local options = p.checkpointing(folder)
+    options.checkpoint.after_tasks_finish = false
+    local job = p.start(options, function(env)
+      local short = env:from_values({ "short" }):uid("short")
+      p.gated(env, folder, { "long" }):union(short):to_file(folder .. "/out"):uid("out")
+    end)
+    p.let(folder, 1)
+    p.wait_for(job, function() return job:metrics("out").numRecordsIn == 2 end)
+    -- The short source has ended, or is about to.
+    local message, code
+    p.wait_for(job, function()
+      local id
+      id, message, code = job:checkpoint()
+      return not id and message:find("after_tasks_finish", 1, true)
+    end)
+    assert.equal("EDECLINED: no checkpoint was taken: not all tasks that it needs are running: only some tasks have "
+      .. "ended, and with checkpoint.after_tasks_finish = false none is taken before all have", message)
+    assert.equal("EDECLINED", code)
+    local _, why = job:stop()
+    assert.matches("only some tasks have ended", why, 1, true)
+    assert.matches("WARN  %[spec #1%]: no checkpoint is taken for now: only some tasks have ended",
+      p.read(folder .. "/ckpt/spec/log"))
+    assert.equal("running", job:status().state)
+    p.let(folder, "end")
+    assert.equal("finished", assert(p.wait(job)).state)
+    assert.same({ '"long"', '"short"' }, p.parts(folder .. "/out"))
+    assert.is_true(p.start(options, function(env)
+      local short = env:from_values({ "short" }):uid("short")
+      p.gated(env, folder, { "long" }):union(short):to_file(folder .. "/out"):uid("out")
+    end, { from = "latest" }):wait("1min").was_complete)
+  end)
 end)

@@ -92,6 +92,8 @@ describe("job:stop()", function()
       local path = assert(job:stop { drain = true })
       assert.is_string(p.read(path .. "/_metadata"))
       assert.same(expected(20, true), lines(folder))
+      -- Also in a job that takes none by itself it is the checkpoint that commits, not the end.
+      assert.equal(0, #p.files(folder .. "/out", "spec%.out%.0000000000"))
       local status = assert(p.wait(job))
       assert.same({ "finished" }, { status.state, status.stopped })
 

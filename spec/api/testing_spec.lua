@@ -331,31 +331,33 @@ describe("a report", function()
 end)
 
 describe("simulate leaves nothing behind:", function()
-  local function open_files()
-    local n, listing <close> = 0, assert(io.popen("ls -1 /proc/$PPID/fd"))
-    for _ in listing:lines() do n = n + 1 end
-    return n
-  end
-
-  local function children()
-    local listing <close> = assert(io.popen("cat /proc/$PPID/task/$PPID/children | wc -w"))
-    return listing:read("n")
-  end
-
   it("no descriptor, no process, no memory", function()
-    local env, stream = keyed()
-    stream:collect():uid("rows")
-    testing.simulate(env, 1)
-    collectgarbage()
-    collectgarbage()
-    local processes, files, memory = children(), open_files(), collectgarbage("count")
-    testing.simulate(env, { 1, 50 })
-    collectgarbage()
-    collectgarbage()
-    assert.is_true(open_files() <= files)
-    assert.equals(processes, children())
-    -- A run's result is some ten kilobytes: fifty of them would be seen.
-    assert.is_true(collectgarbage("count") - memory < 200, collectgarbage("count") - memory)
+    local out, err = p.script([[
+      local sc = require "streamckpt"
+      local testing = require "streamckpt.testing"
+      local uv = require "luv"
+      local function look()
+        collectgarbage()
+        collectgarbage()
+        local files, scan = 0, assert(uv.fs_scandir("/proc/self/fd"))
+        while uv.fs_scandir_next(scan) do files = files + 1 end
+        local children <close> = assert(io.open(("/proc/self/task/%d/children"):format(uv.os_getpid())))
+        return files, children:read("a"), collectgarbage("count")
+      end
+      local env = sc.env { parallelism = 2 }
+      env:from_generator { uid = "g", count = 60, fn = function(i) return { k = i % 5, n = i } end }:key_by("k")
+        :process { uid = "sums", state = { n = sc.value() }, on_element = function(ctx, v)
+          ctx.state.n:set((ctx.state.n:get() or 0) + v.n)
+          ctx:emit(v)
+        end }:collect():uid("rows")
+      testing.simulate(env, 1)
+      local files, processes, memory = look()
+      testing.simulate(env, { 1, 50 })
+      local files_after, processes_after, memory_after = look()
+      -- A run's result is some ten kilobytes: fifty of them would be seen.
+      print(files_after - files, processes_after == processes, memory_after - memory < 200)
+    ]], p.folder())
+    assert.same({ "0\ttrue\ttrue\n", "" }, { out, err })
   end)
 
   it("what functions print is not seen, and the script's own is seen once", function()

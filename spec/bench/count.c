@@ -6,6 +6,7 @@
  *
  * wall_s and cpu_s (of the whole process) are from the first event to the end of the job, made_s
  * and made_cpu_s to the last event: a job with checkpoints goes on to wait for its last one.
+ * slots_cpu_s is the part of made_cpu_s that was spent in slots and not in the pool.
  * Checkpoints go to `dir`, which stays.
  */
 #include <inttypes.h>
@@ -187,8 +188,10 @@ int main(int argc, char **argv) {
   struct rusage r;
   getrusage(RUSAGE_SELF, &r);
   printf(",\"slots\":%" PRIu64 ",\"wall_s\":%.3f,\"cpu_s\":%.3f,\"made_s\":%.3f,"
-         "\"made_cpu_s\":%.3f,\"max_rss_mb\":%.1f,\"entries\":%" PRIu64 ",\"entry_bytes\":%" PRIu64,
-         a.slots, w->begin_s, w->cpu_s, w->made_s, w->made_cpu_s, (double)r.ru_maxrss / 1024,
+         "\"made_cpu_s\":%.3f,\"slots_cpu_s\":%.3f,\"max_rss_mb\":%.1f,\"entries\":%" PRIu64
+         ",\"entry_bytes\":%" PRIu64,
+         a.slots, w->begin_s, w->cpu_s, w->made_s, w->made_cpu_s,
+         w->made_slots_s - w->slots_s, (double)r.ru_maxrss / 1024,
          w->usage_entries, w->usage_bytes);
   printf(",\"n\":%" PRIu64 ",\"total\":%" PRIu64 ",\"check\":\"%" PRIu64 "\"}\n", w->sums.n,
          w->sums.total, w->sums.check);

@@ -1,7 +1,10 @@
 #include "count_work.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -18,6 +21,34 @@ double sc_count_cpu(void) {
   getrusage(RUSAGE_SELF, &r);
   return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
          (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-6;
+}
+
+/* Text of a file of this thread; "" where it cannot be read: the thread may have ended. */
+static void read_text(const char *thread, const char *name, char *text, int size) {
+  char path[320];
+  snprintf(path, sizeof path, "/proc/self/task/%s/%s", thread, name);
+  text[0] = 0;
+  FILE *f = fopen(path, "r");
+  if (f && !fgets(text, size, f))
+    text[0] = 0;
+  if (f)
+    fclose(f);
+}
+
+double sc_count_slots_cpu(void) {
+  double ns = 0;
+  DIR *dir = opendir("/proc/self/task");
+  for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+    char name[64], times[128];
+    read_text(e->d_name, "comm", name, sizeof name);
+    if (strncmp(name, "sc-slot", 7) != 0)
+      continue;
+    read_text(e->d_name, "schedstat", times, sizeof times); /* ns on a processor, and more */
+    ns += strtod(times, NULL);
+  }
+  if (dir)
+    closedir(dir);
+  return ns * 1e-9;
 }
 
 static inline uint64_t mix(uint64_t x) {
@@ -111,6 +142,7 @@ static void note_begin(sc_count_work_t *w) {
     w->begun = true;
     w->begin_s = sc_count_now();
     w->cpu_s = sc_count_cpu();
+    w->slots_s = sc_count_slots_cpu();
   }
   pthread_mutex_unlock(&w->lock);
 }
@@ -119,6 +151,7 @@ static void note_end(sc_count_work_t *w) {
   pthread_mutex_lock(&w->lock);
   w->made_s = sc_count_now();
   w->made_cpu_s = sc_count_cpu();
+  w->made_slots_s = sc_count_slots_cpu();
   pthread_mutex_unlock(&w->lock);
 }
 

@@ -29,12 +29,14 @@ typedef struct sc_count_work {
   bool begun;               /* an event has been made */
   double begin_s, cpu_s;    /* when: monotonic clock, CPU time of the process */
   double made_s, made_cpu_s; /* the same when the last event has been made */
+  double slots_s, made_slots_s; /* CPU time of the threads of slots, at both times */
   sc_count_sums_t sums;     /* of the sinks that are gone */
   uint64_t usage_entries, usage_bytes; /* of the counters when their operators were destroyed */
 } sc_count_work_t;
 
 double sc_count_now(void);  /* seconds, monotonic */
 double sc_count_cpu(void);  /* seconds of all threads, user and system */
+double sc_count_slots_cpu(void); /* seconds of those that are named as slots */
 
 /* The data of their nodes is the work. */
 extern const sc_operator_type_t sc_count_source_type;  /* events, each with its key */

@@ -10,8 +10,8 @@
  *                 all of them, and timers exactly as the state says that they fired
  *   order         in the parts of a sink by their ids, of a lane and key
  *   state         in the end: counts, records, windows, timers of every keyed operator
- *   orphans       in the end: nothing in the job's folder that no _metadata lists, nothing in
- *                 progress in the sinks'
+ *   orphans       in the end: nothing in the job's folder that no _metadata lists; then, and behind
+ *                 a stop, nothing in the sinks' that is not committed
  *
  * Threads: one. Ownership: create/destroy; borrows storage, plan and model.
  */
@@ -38,6 +38,7 @@ void sim_check_restored(sim_check_t *c, uint64_t id); /* 0: a start found nothin
 uint64_t sim_check_completed(const sim_check_t *c);   /* how many checkpoints were ever safe */
 /* The storage is seen from outside (attached to no world). */
 void sim_check_outputs(sim_check_t *c);
+void sim_check_stopped(sim_check_t *c); /* sinks have committed all that the checkpoint holds */
 void sim_check_end(sim_check_t *c);
 
 #endif

@@ -180,7 +180,7 @@ static int fire_pt(sim_op_t *o, const sc_timer_t *t, int64_t key, sc_error_t *er
     sim_wrong(o->shared,
               "%s: a processing-time timer of key %" PRId64 " fires that nobody waits for",
               sim_label(o), key);
-  if (t->time > sc_world_now_ms(o->op.context->world))
+  if (t->time > sc_world_now_ms(o->op.context->world) && !o->shared->plan->clock_set_ms)
     sim_wrong(o->shared, "%s: a processing-time timer fires too early", sim_label(o));
   sim_record_t in = {.k = key, .l = id[0], .s = id[1]}, out = sim_pt_record(o->node, &in);
   out.ts = t->time;

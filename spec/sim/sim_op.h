@@ -30,6 +30,7 @@ typedef struct sim_op {
   split_t *splits;   /* source */
   uint32_t n_splits;
   bool no_more, watermark_due;
+  bool idle, active; /* source: has said so since it was made */
   int64_t last_ts;
   sim_record_t *held; /* buffer */
   uint32_t n_held;

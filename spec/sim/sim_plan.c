@@ -149,6 +149,8 @@ static void draw_barriers(sim_plan_t *p) {
   p->unaligned = !one_in(&r, 3);
   p->aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
   p->overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
+  if (p->unaligned)
+    p->max_concurrent = 1;
   bool flood = one_in(&r, 2); /* much comes at once, and takes its time */
   for (uint32_t i = 0; i < p->n_nodes && flood; i++) {
     sim_node_t *n = &p->nodes[i];
@@ -159,6 +161,34 @@ static void draw_barriers(sim_plan_t *p) {
     n->records = 20 + below(&r, 60);
     n->pause_ms = ONE_OF(&r, 0, 0, 1);
   }
+}
+
+/* Where records have more than one way to a reader that minds the time, one way's watermark may
+ * pass what comes behind "active" on another. */
+static bool may_idle(const sim_plan_t *p) {
+  for (uint32_t i = 1; i < p->n_nodes; i++) {
+    const sim_node_t *n = &p->nodes[i];
+    if (n->kind == SIM_SOURCE)
+      return false;
+    for (uint32_t k = 0; k < n->n_inputs && n->kind != SIM_SINK; k++)
+      if (n->inputs[k].from != 0)
+        return false;
+  }
+  return true;
+}
+
+/* Apart, too. A job without checkpoints keeps its word only where nothing goes wrong. */
+static void draw_starts(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  p->clock_set_ms = ONE_OF(&r, 0, 0, 10, 200, 2000);
+  p->from_path = one_in(&r, 3);
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    p->nodes[i].timed = p->nodes[i].kind == SIM_SOURCE && one_in(&r, 4);
+  p->nodes[0].idles = may_idle(p) && one_in(&r, 2);
+  p->no_checkpoints = one_in(&r, 20);
+  if (p->no_checkpoints)
+    p->n_disturbances = 0;
 }
 
 static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
@@ -186,6 +216,17 @@ static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
   }
 }
 
+/* Drawn apart from the rest, too. */
+static void draw_stops(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  p->all_or_none = one_in(&r, 6);
+  for (uint32_t n = one_in(&r, 2) ? 1 + below(&r, 2) : 0; n && p->n_disturbances < SIM_DISTURBANCES;
+       n--)
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_STOP, .at = some_time(&r, 3000)};
+}
+
 /* Another part, connected with nothing, and operators that fail somewhere: its region should be all
  * that restarts. Half of these parts end early, while the others have much to do. */
 static void draw_apart(sim_plan_t *p, sc_random_t *r) {
@@ -201,6 +242,61 @@ static void draw_apart(sim_plan_t *p, sc_random_t *r) {
   for (uint32_t i = 0; i < failures && p->n_disturbances < SIM_DISTURBANCES; i++)
     p->disturbances[p->n_disturbances++] =
         (sim_disturbance_t){.kind = SIM_RAISE, .times = 1, .at = some_time(r, 2000)};
+}
+
+static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
+  sim_node_t *n = add_node(p, r, SIM_MAP);
+  n->map = SIM_FLAT;
+  n->new_chain = true;
+  n->inputs[n->n_inputs++] = (sim_input_t){from, false, edge};
+  return n;
+}
+
+/* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
+ * `middle`, which another source feeds, too. A checkpoint that comes through that one makes `last`
+ * hold `middle` back until the barrier of `first` comes, who may be in the middle of a record that
+ * it cannot send to `middle`: only overdraft unties it (DESIGN section 4). */
+static void draw_knot(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 503));
+  if (!one_in(&r, 4) || p->n_nodes + 6 > SIM_NODES)
+    return;
+  int at = (int)p->n_nodes;
+  draw_source(p, &r);
+  draw_source(p, &r);
+  sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
+  sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
+  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE};
+  sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
+  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE};
+  last->class = first->class;
+  last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE};
+  p->nodes[at + 5].n_inputs = 1;
+  if (one_in(&r, 2))
+    return;
+  p->unaligned = true;
+  p->max_concurrent = 1;
+  p->aligned_timeout_ms = p->overdraft = p->floating = 0;
+  p->timeout_ms = 600000;
+  p->exclusive = 1;
+  p->segment_size = (uint32_t)ONE_OF(&r, 64, 200);
+}
+
+/* What a checkpoint holds is best seen by who goes back to it: crashes soon after it is complete,
+ * drawn apart from the rest, too. */
+static void draw_crashes(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  uint64_t at = 0;
+  while (p->n_disturbances && p->n_disturbances < SIM_DISTURBANCES && !one_in(&r, 3)) {
+    at += 1 + below(&r, 5);
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_CRASH_DONE,
+                            .at = at,
+                            .times = (uint32_t)ONE_OF(&r, 0, 3, 20, 100),
+                            .power = one_in(&r, 2)};
+  }
 }
 
 /* ---- cutting ---- */
@@ -285,11 +381,15 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
   draw_part(p, &r, sources, operators);
   draw_barriers(p);
+  draw_stops(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
     draw_apart(p, &r);
+  draw_starts(p);
+  draw_knot(p);
+  draw_crashes(p);
   leave_out(p);
   reconnect(p);
   finish(p);
@@ -319,6 +419,7 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
     case SIM_SOURCE:
       sc_buf_printf(out, " %u splits of %u records, %u keys, pauses of %" PRId64 " ms", n->splits,
                     n->records, n->keys, n->pause_ms);
+      sc_buf_printf(out, "%s%s", n->timed ? ", native watermarks" : "", n->idles ? ", idles" : "");
       break;
     case SIM_MAP: sc_buf_printf(out, " (%s)", maps[n->map]); break;
     case SIM_BUFFER: sc_buf_printf(out, " (holds %u)", n->hold); break;
@@ -343,6 +444,10 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
                     d->kind == SIM_CRASH_TURN ? "scheduler" : what,
                     d->power ? ", with loss of what is not synced" : "");
       break;
+    case SIM_CRASH_DONE:
+      sc_buf_printf(out, "  the process dies %u turns after completed checkpoint %" PRIu64 "%s\n",
+                    d->times, d->at, d->power ? ", with loss of what is not synced" : "");
+      break;
     case SIM_FAULT:
       sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s\n", d->times, what,
                     d->at, sc_error_name(d->code));
@@ -354,6 +459,7 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
     case SIM_ASK:
       sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
       break;
+    case SIM_STOP: sc_buf_printf(out, "  the user stops at turn %" PRIu64 "\n", d->at); break;
   }
 }
 
@@ -366,6 +472,13 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
                 "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
                 p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
                 p->exclusive, p->floating, p->overdraft, p->max_parallelism);
+  if (p->clock_set_ms)
+    sc_buf_printf(out, "  the clock is set now and then, by up to %" PRId64 " ms\n",
+                  p->clock_set_ms);
+  if (p->no_checkpoints)
+    sc_buf_puts(out, "  no checkpoints are taken\n");
+  if (p->unaligned)
+    sc_buf_printf(out, "  barriers may overtake after %" PRId64 " ms\n", p->aligned_timeout_ms);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);

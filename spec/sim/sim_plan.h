@@ -43,6 +43,8 @@ typedef struct sim_node {
   uint32_t splits, records; /* SOURCE: records of each split */
   int64_t pause_ms;         /* SOURCE: at some records */
   uint32_t keys;            /* SOURCE */
+  bool timed;               /* SOURCE: the native operator makes its watermarks */
+  bool idles;               /* SOURCE: who has no split says that it is idle */
   int64_t window_ms;        /* KEYED */
   bool pt;                  /* KEYED: has processing-time timers */
   uint32_t hold;            /* BUFFER: records held back at most */
@@ -52,17 +54,20 @@ typedef struct sim_node {
 typedef enum {
   SIM_CRASH_TURN, /* the process dies between two turns of the scheduler */
   SIM_CRASH_OP,   /* the process dies at an operation of the storage */
+  SIM_CRASH_DONE, /* the process dies so many turns after a checkpoint was told complete */
   SIM_FAULT,      /* operations of the storage fail */
   SIM_RAISE,      /* an operator fails once */
   SIM_CANCEL,     /* the user cancels, and starts again */
-  SIM_ASK         /* the user asks for a checkpoint */
+  SIM_ASK,        /* the user asks for a checkpoint */
+  SIM_STOP        /* the user stops the job, without drain, and starts it again */
 } sim_disturbance_kind_t;
 
 typedef struct sim_disturbance {
   sim_disturbance_kind_t kind;
-  uint64_t at;    /* turns, operations, or calls of operators, over the whole run */
+  uint64_t at;    /* turns, operations, completed checkpoints, or calls of operators, over the
+                     whole run */
   uint32_t mask;  /* of operations */
-  uint32_t times; /* FAULT */
+  uint32_t times; /* FAULT; CRASH_DONE: turns */
   int code;       /* FAULT */
   bool power;     /* CRASH: what was not synced is lost */
   bool left_out;
@@ -84,12 +89,16 @@ typedef struct sim_plan {
   uint32_t max_parallelism;
   int64_t interval_ms, timeout_ms, min_pause_ms, restart_ms, restarts, tolerable;
   uint32_t max_concurrent, retain;
+  bool all_or_none; /* checkpoints of tasks that have not all ended, or all */
   bool unaligned;
   int64_t aligned_timeout_ms;
   uint32_t segment_size, exclusive, floating, overdraft;
   int64_t buffer_timeout_ms;
   int64_t look_ns, latency_ns;
   uint32_t pool_threads;
+  int64_t clock_set_ms;  /* now and then the wall clock is set by up to so much; 0: never */
+  bool from_path;        /* some starts name the path of the newest checkpoint */
+  bool no_checkpoints;   /* and nothing goes wrong */
 } sim_plan_t;
 
 void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut);

@@ -7,12 +7,17 @@
 
 #include "../../core/base/mem.h"
 #include "../../core/operator/file_sink.h"
+#include "../../core/operator/watermarks.h"
 #include "../../core/runtime/job.h"
 #include "../../core/sim/sim_world.h"
+#include "../../core/snapshot/job_dir.h"
 #include "sim_check.h"
 
+#define CALM_NS 1000          /* latency of the storage when nothing goes wrong any more */
 #define JUMP_ONE_IN 400       /* turns: time passes though somebody is ready */
+#define CLOCK_SET_ONE_IN 200  /* turns */
 #define LIVES_MAX 14          /* then calm comes */
+#define SIM_FOR_EVER_MS 600000
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
 #define TURNS_OF_CALM 60000   /* a job that has not ended by then never will */
 
@@ -31,7 +36,10 @@ typedef struct run {
   uint64_t turns;    /* of the lives before */
   int64_t now_ns;    /* at the end of the life before */
   uint32_t troubles; /* told failures in this life */
+  uint64_t completed, last_completed; /* checkpoints that were told complete, and the last one */
+  uint64_t dies_at;  /* turn; 0: not because of one of those */
   bool canceled;     /* by us, in this life */
+  char *from;        /* where this life begins, as its options say; or NULL */
 } run_t;
 
 /* ---- the story ---- */
@@ -47,6 +55,10 @@ static void tell(void *arg, const char *text) {
 static void log_line(void *arg, const char *line) {
   const char *text = strstr(line, "[" SIM_JOB_ID);
   tell(arg, text ? text + strlen(SIM_JOB_ID) + 2 : line);
+  /* Ten minutes are never needed: whoever expires then waits for what does not come. */
+  run_t *r = arg;
+  if ((r->shared.calm || r->plan.timeout_ms >= SIM_FOR_EVER_MS) && strstr(line, "expired"))
+    sim_wrong(&r->shared, "a checkpoint waits in vain: %s", line);
 }
 
 static void raised(void *arg, const char *text) {
@@ -69,11 +81,45 @@ static void op_done(void *arg, const sc_sim_op_t *op) {
   sim_check_change(r->check, op, r->world, r->plan.latency_ns);
 }
 
+static sim_disturbance_t *next_of(run_t *r, sim_disturbance_kind_t kind);
+
 static void told_completed(void *arg, uint64_t id) {
-  sim_check_told_complete(((run_t *)arg)->check, id);
+  run_t *r = arg;
+  sim_check_told_complete(r->check, id);
+  if (id == r->last_completed)
+    return;
+  r->last_completed = id;
+  r->completed++;
+  const sim_disturbance_t *d = next_of(r, SIM_CRASH_DONE);
+  if (d && d->at <= r->completed && !r->dies_at)
+    r->dies_at = r->turns + sc_sim_turns(r->world) + d->times + 1;
 }
 
 /* ---- the graph ---- */
+
+/* The operator that makes a source's watermarks goes between it and all its readers. Splits may be
+ * read in any order, so a record may be as late as all of them are long. */
+static int add_time(run_t *r, sc_graph_t *g, const sim_node_t *n, const sc_node_spec_t *source,
+                    int index, sc_error_t *err) {
+  sc_buf_t options = SC_BUF_INIT;
+  char *uid = sc_format("time-%s", n->uid);
+  sc_pack_map(&options, 1);
+  sc_pack_cstr(&options, "out_of_orderness");
+  sc_pack_int(&options, (int64_t)n->splits * SIM_SPLIT_MS);
+  sc_node_spec_t spec = {.uid = uid,
+                         .name = uid,
+                         .type = &sc_watermarks_type,
+                         .options = sc_buf_bytes(&options),
+                         .parallelism = source->parallelism,
+                         .max_parallelism = source->max_parallelism,
+                         .start_new_chain = n->salt % 3 == 0};
+  int time = sc_graph_add(g, &spec, err), rc = time;
+  if (time >= 0)
+    rc = sc_graph_connect(g, (uint32_t)index, "main", (uint32_t)time, 0, SC_FORWARD, NULL, 0, err);
+  sc_buf_free(&options);
+  free(uid);
+  return rc < 0 ? rc : time;
+}
 
 static int add_node(run_t *r, sc_graph_t *g, uint32_t i, int *index, sc_error_t *err) {
   const sim_node_t *n = &r->plan.nodes[i];
@@ -96,6 +142,8 @@ static int add_node(run_t *r, sc_graph_t *g, uint32_t i, int *index, sc_error_t 
                          .outputs = outputs,
                          .n_outputs = keyed ? 2 : 1};
   int rc = sc_graph_add(g, &spec, err);
+  if (rc >= 0 && n->timed)
+    rc = add_time(r, g, n, &spec, rc, err);
   index[i] = rc;
   sc_buf_free(&options);
   return rc < 0 ? rc : 0;
@@ -151,15 +199,48 @@ static void begin_world(run_t *r) {
       .pool_threads = r->plan.pool_threads,
       .look_ns = r->plan.look_ns,
       .jump_one_in = JUMP_ONE_IN,
+      .clock_set_one_in = r->plan.clock_set_ms && !r->shared.calm ? CLOCK_SET_ONE_IN : 0,
+      .clock_set_ms = r->plan.clock_set_ms,
       .crash_at_turn = at,
       .log_line = log_line,
       .log_arg = r};
   r->world = sc_sim_world_create(&c, r->storage);
-  sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? 1000 : r->plan.latency_ns);
+  sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? CALM_NS : r->plan.latency_ns);
   if (r->shared.calm)
     sc_sim_storage_calm(r->storage);
   else if (op)
     sc_sim_storage_crash_at(r->storage, op->mask, op->at);
+}
+
+/* The path of the newest checkpoint that is whole; NULL where there is none. Nobody notices the
+ * look. */
+static char *newest_path(run_t *r) {
+  sc_job_scan_t *scan;
+  char *path = NULL;
+  sc_sim_storage_attach(r->storage, NULL, 0);
+  if (sc_job_scan(r->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) == 0) {
+    for (uint32_t i = 0; i < scan->n; i++)
+      if (scan->list[i].state == SC_FOUND_VALID) {
+        free(path);
+        path = sc_format(SIM_JOB_DIR "/chk-%" PRIu64, scan->list[i].id);
+      }
+    sc_job_scan_destroy(scan);
+  }
+  sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? CALM_NS : r->plan.latency_ns);
+  return path;
+}
+
+/* From the newest checkpoint, by its path or by looking for it; or anew. */
+static void choose_from(run_t *r) {
+  const sim_plan_t *p = &r->plan;
+  free(r->from);
+  r->from = NULL;
+  if (p->no_checkpoints || (r->life == 0 && p->seed % 2))
+    return;
+  if (p->from_path && sim_mix((int64_t)p->seed, 2000 + r->life) % 2)
+    r->from = newest_path(r);
+  if (!r->from)
+    r->from = sc_strdup("latest");
 }
 
 static void fill_options(const run_t *r, sc_job_options_t *o) {
@@ -167,13 +248,16 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
   bool calm = r->shared.calm;
   *o = (sc_job_options_t){.id = SIM_JOB_ID,
                           .name = SIM_JOB_ID,
-                          .dir = SIM_CKPT,
+                          .dir = p->no_checkpoints && p->seed % 2 ? NULL : SIM_CKPT,
                           .externalized = SC_EXTERNALIZED_RETAIN,
-                          .checkpoint = {.interval_ms = p->interval_ms,
+                          .checkpoint = {.interval_ms = p->no_checkpoints ? 0 : p->interval_ms,
                                          .timeout_ms = calm ? 600000 : p->timeout_ms,
                                          .min_pause_ms = p->min_pause_ms,
                                          .max_concurrent = p->max_concurrent,
+                                         .unaligned = p->unaligned,
+                                         .aligned_timeout_ms = p->aligned_timeout_ms,
                                          .tolerable_failures = calm ? -1 : p->tolerable,
+                                         .all_or_none = p->all_or_none,
                                          .retain = p->retain},
                           .restart = {.kind = SC_RESTART_FIXED_DELAY,
                                       .attempts = p->restarts,
@@ -185,7 +269,7 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
                           .overdraft_buffers = p->overdraft,
                           .buffer_timeout_ms = p->buffer_timeout_ms,
                           .log_level = SC_LOG_OFF,
-                          .from = r->life == 0 && p->seed % 2 ? NULL : "latest"};
+                          .from = r->from};
 }
 
 static void tell_begin(run_t *r) {
@@ -210,10 +294,16 @@ static uint64_t restored_id(const sc_job_status_t *s) {
 static void disturb(run_t *r, sc_job_t *job) {
   uint64_t turn = r->turns + sc_sim_turns(r->world);
   sim_disturbance_t *ask = next_of(r, SIM_ASK), *cancel = next_of(r, SIM_CANCEL);
+  sim_disturbance_t *stop = next_of(r, SIM_STOP);
   if (ask && ask->at <= turn) {
     ask->left_out = true;
     tell(r, "the user asks for a checkpoint");
     sc_job_checkpoint(job);
+  }
+  if (stop && stop->at <= turn) {
+    stop->left_out = true;
+    tell(r, "the user stops the job");
+    sc_job_stop(job, false);
   }
   if (cancel && cancel->at <= turn) {
     cancel->left_out = r->canceled = true;
@@ -226,6 +316,8 @@ static void disturb(run_t *r, sc_job_t *job) {
 static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
   uint64_t most = r->shared.calm ? TURNS_OF_CALM : TURNS_OF_A_LIFE;
   while (!r->shared.failure[0]) {
+    if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+      sc_sim_crash(r->world);
     sc_sim_turn_t turn = sc_sim_turn(r->world);
     if (turn == SC_SIM_CRASHED)
       return CRASHED;
@@ -250,7 +342,9 @@ static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
 
 static void died(run_t *r) {
   sim_disturbance_t *turn = next_of(r, SIM_CRASH_TURN), *op = next_of(r, SIM_CRASH_OP), *d = NULL;
-  if (turn && r->turns + sc_sim_turns(r->world) + 1 >= turn->at)
+  if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+    d = next_of(r, SIM_CRASH_DONE);
+  else if (turn && r->turns + sc_sim_turns(r->world) + 1 >= turn->at)
     d = turn;
   else if (op && sc_sim_storage_ops(r->storage) >= op->at)
     d = op;
@@ -309,9 +403,11 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   r->shared.first_attempt = 0;
   r->shared.all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
   memset(r->shared.may_restart, 0, sizeof r->shared.may_restart);
+  r->dies_at = 0;
   begin_world(r);
   tell_begin(r);
   sc_engine_t *engine = sc_engine_create(r->world, &err);
+  choose_from(r);
   fill_options(r, &options);
   int rc = sc_job_start(engine, build(r), &options, &job, &err);
   if (sc_sim_crashed(r->world)) {
@@ -337,10 +433,13 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
     return CRASHED;
   }
   judge_end(r, &status);
-  *state = status.state;
+  *state = status.stopped ? SC_JOB_CANCELED : status.state; /* it is not at its end */
   *was_complete = status.was_complete;
+  bool stopped = status.stopped;
   sc_job_status_fini(&status);
   take_down(r, engine, job);
+  if (stopped)
+    sim_check_stopped(r->check);
   return ENDED;
 }
 
@@ -360,7 +459,7 @@ static void run_lives(run_t *r) {
     if (state == SC_JOB_FINISHED && finished > 1 && !was_complete)
       sim_wrong(&r->shared, "a job that had finished begins again");
     sim_check_outputs(r->check);
-    if (calm && finished >= 2)
+    if ((calm && finished >= 2) || (r->plan.no_checkpoints && finished))
       break;
     if (r->life > LIVES_MAX + 3)
       sim_wrong(&r->shared, "the job does not come to its end");
@@ -398,6 +497,7 @@ int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
   int wrong = r->shared.failure[0] != 0;
   sim_check_destroy(r->check);
   sim_model_destroy(r->model);
+  free(r->from);
   if (!wrong) /* else a dead engine may still be somewhere in it */
     sc_storage_destroy(r->storage);
   free(r);

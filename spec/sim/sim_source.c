@@ -41,10 +41,23 @@ static int64_t low_watermark(const sim_op_t *o) {
   return least - 1;
 }
 
-static int wait_for_split(sim_op_t *o) {
+/* Emit a status unless it is what was said last. Alone: one of several readers that says so while a
+ * split is in its mail lets the others' watermarks pass what it has still to read. */
+static bool say(sim_op_t *o, bool idle, sc_item_t *out) {
+  if (!o->node->idles || o->op.context->parallelism > 1 || (idle ? o->idle : o->active))
+    return false;
+  o->idle = idle;
+  o->active = !idle;
+  *out = (sc_item_t){.is_status = true, .idle = idle};
+  return true;
+}
+
+static int wait_for_split(sim_op_t *o, sc_item_t *out) {
   sc_op_context_t *c = o->op.context;
   if (o->no_more)
     return SC_ENDED;
+  if (say(o, true, out))
+    return SC_EMIT;
   c->services->ask_split(c);
   c->wake_at_ms = INT64_MAX;
   return SC_IDLE;
@@ -68,13 +81,15 @@ static int poll_source(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   int rc = sim_called(o, "poll", err);
   if (rc < 0)
     return rc;
+  if (o->n_splits && say(o, false, out))
+    return SC_EMIT;
   if (o->watermark_due) {
     o->watermark_due = false;
     *out = (sc_item_t){.is_watermark = true, .timestamp = low_watermark(o)};
     return SC_EMIT;
   }
   if (o->n_splits == 0)
-    return wait_for_split(o);
+    return wait_for_split(o, out);
   uint32_t i = (uint32_t)(sim_mix(o->last_ts, o->n_splits) % o->n_splits);
   split_t *s = &o->splits[i];
   int64_t lot = sim_mix(s->split + o->node->salt, s->seq);

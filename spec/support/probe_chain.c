@@ -467,6 +467,17 @@ static int chain_is_idle(lua_State *L) {
   return 1;
 }
 
+static int chain_is_divisible(lua_State *L) {
+  lua_pushboolean(L, sc_chain_divisible(&check_chain(L)->chain));
+  return 1;
+}
+
+/* chain:overdraft(n): what is in hand may push so many buffers beyond the room. */
+static int chain_overdraft(lua_State *L) {
+  check_chain(L)->chain.overdraft = (uint32_t)luaL_checkinteger(L, 2);
+  return 0;
+}
+
 static void push_event(lua_State *L, const sc_input_event_t *e) {
   switch (e->kind) {
     case SC_INPUT_RECORD:
@@ -509,6 +520,7 @@ static const luaL_Reg chain_methods[] = {
     {"run", chain_run},         {"poll", chain_poll},           {"restored", chain_restored},
     {"resume", chain_resume},   {"timer", chain_timer},         {"next_timer", chain_next_timer},
     {"link", chain_link},       {"idle", chain_is_idle},        {"taken", chain_taken},
+    {"divisible", chain_is_divisible}, {"overdraft", chain_overdraft},
     {"destroy", chain_gc},      {"__gc", chain_gc},             {NULL, NULL},
 };
 

@@ -729,6 +729,18 @@ static int input_clock(lua_State *L) {
   return 0;
 }
 
+/* The value and the port of a record that was read ahead, if it is what comes next, or nil. */
+static int input_record(lua_State *L) {
+  uint32_t port;
+  const sc_record_t *r = sc_input_record(object(L, 1), &port);
+  if (!r)
+    return 0;
+  sc_assert(r->key_hash == 1000u + r->key_group); /* as input_ahead noted it */
+  probe_push_bytes(L, r->value);
+  lua_pushinteger(L, port);
+  return 2;
+}
+
 static int input_spare(lua_State *L) {
   sc_input_spare(object(L, 1), lua_toboolean(L, 2));
   return 0;
@@ -788,7 +800,8 @@ void probe_exchange(lua_State *L) {
       F(barrier_new), F(barrier_destroy), F(barrier_barrier), F(barrier_trigger),
       F(barrier_overtake), F(barrier_close), F(barrier_abort), F(barrier_cancel),
       F(barrier_recovering), F(barrier_channel), F(barrier_state),
-      F(input_new), F(input_destroy), F(input_next), F(input_ahead), F(input_ready),
+      F(input_new), F(input_destroy), F(input_next), F(input_ahead),
+      F(input_record), F(input_ready),
       F(input_trigger), F(input_capture), F(input_drop_captures), F(input_clock), F(input_spare),
       F(input_word), F(input_haste), F(input_next_urgent),
       F(input_abort), F(input_state), F(input_receiver_gone),

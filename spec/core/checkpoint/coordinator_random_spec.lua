@@ -201,8 +201,13 @@ function judge.drain(w)
   w.stop.told = true
 end
 
-function judge.refused(_, a)
-  assert(a.reason == "io", "tells of what is nobody's fault")
+function judge.refused(w, a)
+  if a.reason == "not_running" then
+    assert(w.options.all_or_none and not w.forbidden, "tells twice that none is taken")
+    w.forbidden = true
+  else
+    assert(a.reason == "io", "tells of what is nobody's fault")
+  end
 end
 
 function judge.answer(w, a)
@@ -402,6 +407,7 @@ function happen.start(w)
   w.tasks, w.told, w.stop = {}, {}, nil
   for task = 0, #w.graph - 1 do w.tasks[task] = { life = "running" } end
   w.running, w.alive, w.attempt = true, true, w.attempt + 1
+  w.forbidden = false
   probe.coordinator_start(w.c, w.now, w.mono, w.graph)
   w:drain()
 end
@@ -441,7 +447,7 @@ function happen.resume(w)
     restarted[task + 1] = which == 3 or (which == 1) == (task < w.cut)
     if restarted[task + 1] then w.tasks[task] = { life = "running" } end
   end
-  w.running = true
+  w.running, w.forbidden = true, false
   w:event("resume", restarted)
 end
 

@@ -179,3 +179,116 @@ describe("barrier, aligned", function()
     assert.same({ "", "", 1 }, { log, held, pending })
   end)
 end)
+
+-- What is read and kept, on real channels, stands in overtake_spec and timeout_spec; here are the
+-- tables alone.
+describe("barrier, overtaking", function()
+  it("128. starts at the first barrier, and captures what is open", function()
+    assert.equal("1!", (run(3,
+      "d0 d2 d0 H1@1[]{0,2} k0 H1@2[]{0} d2 d1 k0 H1@0[]{} d0")))
+  end)
+
+  it("130. supersede while capturing", function()
+    assert.equal("1! -1<2 2!", (run(3,
+      "d2 H1@0{1,2} k1 H1@1{2} k2 H2@0{1,2} k2 H1@2{1,2} H2@1{2} H2@2{}")))
+  end)
+
+  it("131-133. a close ends a capture, and one before counts as every barrier", function()
+    assert.equal("1!", (run(2, "d0 H1@0{1} k1 E1{}")))
+    assert.equal("3! 4!", (run(3, "E0 H3@1{2} d1 k2 E1{2} H3@2{} d2 H4@2{} E2")))
+    assert.equal("2! 3!", (run(4, "E2 E1 d0 d3 H2@3{0} H2@0{} H3@3{0} d3 k0 H3@0{}")))
+  end)
+
+  it("134. cancel while capturing", function()
+    assert.equal("2! -2 3!", (run(3, "H2@0 H2@2{1} d0 d2 C2@1{} H3@0{1,2} H3@1 H3@2{}")))
+    assert.equal("2! -2 3!", (run(3, "H2@0 H2@2{1} d0 d2 A2{} H2@1{} H3@0{1,2} H3@1 H3@2{}")))
+  end)
+
+  it("135. cancel before the first barrier", function()
+    assert.equal("-4", (run(3, "C4@1 H4@2{} d0 H4@0{}")))
+    assert.equal("-4", (run(3, "A4 H4@2{} d0 H4@0{}")))
+  end)
+
+  it("141. waits for the rigid channels, and holds back the others that brought theirs", function()
+    local rigid = { rigid = { 0, 1 } }
+    assert.equal("1!", (run(4, "H1@2[2]{} d3 d0 N1@0[0,2]{} d1 d3 N1@1[]{3} d2 k3 H1@3{}", rigid)))
+    assert.equal("1!", (run(4, "N1@0[0] E1[]{2,3} k2 k3 H1@2{3} H1@3{}", rigid)))
+    assert.equal("-1 2!", (run(4, "H1@2[2] A1[] N2@0[0] N2@1[]{2,3}", rigid)))
+  end)
+
+  it("143-145. is aligned until its time comes, which starts it at once", function()
+    assert.equal("1", (run(2, "L1@0[0] L1@1[] O1 d0 d1")))
+    assert.equal("1!", (run(2, "L1@0[0] O1[]{1} d0 k1 H1@1{}")))
+    assert.equal("", (run(2, "O1 L2@0[0] O1[0] O3[0]"))) -- that of another one
+    assert.equal("1!", (run(2, "B1@0[0] O1[0] L1@0 H1@1[]"))) -- never, where the barrier says so
+  end)
+
+  it("148. no timeout after an abort", function()
+    assert.equal("-1", (run(2, "L1@0[0] A1[] O1{} L1@1[]{}")))
+  end)
+
+  it("151. a sender has switched already", function()
+    assert.equal("1!", (run(3, "L1@0[0] H1@1[]{2} L1@2{}")))
+  end)
+
+  it("154. rigid channels are waited for after the time has come, too", function()
+    assert.equal("1!", (run(3, "L1@1[1] O1[1]{} d2 d0 L1@0[]{2} k2 H1@2{}", { rigid = { 0 } })))
+  end)
+
+  it("an aligned one may follow one that is being captured", function()
+    assert.equal("1! 2", (run(2, "H1@0{1} B2@0[0]{1} k1 H1@1[0]{} d1 B2@1[]")))
+    -- unless the older one will never be: its barrier was passed by
+    assert.equal("1! -1<2 2", (run(2, "H1@0{1} B2@0[0]{1} B2@1[]{}")))
+  end)
+
+  it("a trigger by mail starts it at once, with captures where a close is still to come", function()
+    assert.equal("1!", (run(2, "TN1{0,1} k0 E0{1} k1 E1{}")))
+    assert.equal("1!", (run(2, "TL1 d0 O1{0,1} E0 E1{}")))
+    assert.equal("1!", (run(2, "TN1{} d1 E0{1} k1 E1{}", { rigid = { 0 } })))
+  end)
+
+  it("recovered data holds back an aligned start, and no other", function()
+    assert.equal("1", (run(2, "R1 B1@0[0] B1@1[0,1] R0[]")))
+    assert.equal("1!", (run(2, "R1 H1@0[]{1} H1@1{}")))
+    assert.equal("1!", (run(2, "R1 L1@0 L1@1[0,1] O1[]{}")))
+    assert.equal("1", (run(1, "R1 E0 T1 R0")))
+  end)
+end)
+
+describe("barrier, at least once", function()
+  local count = { at_least_once = true }
+
+  it("123. never blocks, and an early later barrier does not drop a pending one", function()
+    assert.equal("2 3 4 5 7 8 9 10", (run(3, [[
+      B2@1[] B2@0[] B2@2 d0 d1 d2 B3@1 B3@2 d0 B4@2 B4@1[] d1 d2 B3@0 d0 B4@0
+      B5@1 B5@2 B5@0 B6@1 B6@0 B7@1 B7@2 B8@2 B8@1 B9@1 B7@0 B9@2 B10@2 B8@0 B9@0 B10@0
+      B10@1[] ]], count)))
+  end)
+
+  it("124. gaps and cancels", function()
+    assert.equal("1 3 4 6 7 10", (run(1, "B1@0 B3@0 B4@0 B6@0 B7@0 B10@0", count)))
+    assert.equal("1 -2 3 -4 5 -6", (run(3, [[
+      B1@0 B1@2 B1@1 B2@0 B2@2 C2@1 B3@1 B3@2 B3@0 C4@1 B4@2 B4@0 B5@2 B5@1 B5@0 B6@0 C6@1 B6@2 ]],
+      count)))
+  end)
+
+  it("a cancel tells of the older ones, each once", function()
+    assert.equal("-1<3 -2<3 -3 4", (run(2, "B1@0 B2@0 C3@1 C2@1 B1@1 B3@0 B3@1 B4@0 B4@1", count)))
+  end)
+
+  it("counts a close as the barrier of all", function()
+    assert.equal("2", (run(2, "B1@0 B2@0 E1", count))) -- the newest that is complete takes 1 along
+    assert.equal("1 2", (run(3, "E2 B1@0 B1@1 B2@1 E1 B2@0", count)))
+  end)
+
+  it("keeps count of 50 at most", function()
+    local script = {}
+    for id = 1, 60 do script[#script + 1] = "B" .. id .. "@0" end
+    for id = 1, 12 do script[#script + 1] = "B" .. id .. "@1" end
+    assert.equal("11 12", (run(2, table.concat(script, " "), count)))
+  end)
+
+  it("does not overtake, whatever the barrier says", function()
+    assert.equal("1", (run(2, "H1@0[]{} d0 d1 H1@1[]{}", count)))
+  end)
+end)

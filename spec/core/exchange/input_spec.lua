@@ -80,6 +80,27 @@ describe("input", function()
     assert.is_nil(probe.input_ahead(input))
   end)
 
+  it("gives a record that was read ahead where it comes next, and only there", function()
+    make(1, { segment = 10000, ports = { 4 } })
+    local function look_ahead() while probe.input_ahead(input) do end end
+    for i = 1, 4 do probe.output_emit(outputs[0], "v" .. i, i) end
+    probe.output_watermark(outputs[0], 5)
+    for i = 5, 7 do probe.output_emit(outputs[0], "v" .. i, i) end
+    probe.output_flush(outputs[0])
+    look_ahead()
+    assert.is_nil(probe.input_record(input)) -- no buffer is being read yet
+    assert.equal("v1", probe.input_next(input).value)
+    assert.is_nil(probe.input_record(input)) -- nobody has looked
+    look_ahead()
+    for i = 2, 4 do assert.same({ "v" .. i, 4 }, { probe.input_record(input) }) end
+    assert.is_nil(probe.input_record(input)) -- a watermark comes next
+    assert.equal(5, probe.input_next(input).watermark)
+    assert.same({ "v5", 4 }, { probe.input_record(input) })
+    assert.equal("v6", probe.input_next(input).value) -- either way gives the next one
+    probe.input_receiver_gone(input)
+    assert.is_nil(probe.input_record(input))
+  end)
+
   -- Sends "a@0" records, each in a buffer of its own, "B1@0", "W5@0", "I@0", "A@0", "E@0", "X@0"
   -- (close), and reads all there is after each, as if the elements came one by one.
   local function run(script)

@@ -209,6 +209,35 @@ describe("chain: a full exchange", function()
   end)
 end)
 
+describe("chain: overdraft", function()
+  before_each(function() log = {} end)
+  local big = ("x"):rep(1000)
+
+  -- A record that emits `n` values of a buffer each, into a channel of one buffer.
+  local function chain_of(n)
+    local values = {}
+    for i = 1, n do values[i] = big end
+    return new({ { ops = op("a", function() return values end) }, { uid = "out", new_chain = true } },
+               { { 1, 2 } }, { exclusive = 1, segment = 1024 })
+  end
+
+  it("lets a record that needs several buffers come to its end", function()
+    local c = chain_of(6) -- of which the last stays half filled: five are pushed, one has room
+    c:overdraft(4)
+    assert(c:record("r"))
+    assert.equal("blocked", run(c))
+    c:overdraft(5)
+    assert.equal("idle", run(c))
+    assert.equal(6, #c:taken(1))
+  end)
+
+  it("is none by default", function()
+    local c = chain_of(3)
+    assert(c:record("r"))
+    assert.equal("blocked", run(c))
+  end)
+end)
+
 describe("chain: budget", function()
   before_each(function() log = {} end)
 
@@ -375,6 +404,20 @@ describe("chain: timers", function()
 
   before_each(function()
     tail[1].ops = op("tail", nil, { begin_watermark = function(w) note("tail w" .. w) end })
+  end)
+
+  it("may have a snapshot between two of them, but not in the middle of one", function()
+    local c = new_keyed({ begin_timer = function() end, step = function() return "done" end }, {}, {})
+    for t = 1, 3 do c:timer("event", t, "k" .. t, 3) end
+    assert.is_true(c:divisible())
+    c:watermark(10)
+    local seen = ""
+    repeat
+      local word = run(c, 1)
+      seen = seen .. (c:divisible() and "d" or ".")
+    until word == "idle"
+    assert.equal(".d.d.d", seen:sub(1, 6)) -- each is begun, then done
+    assert.is_true(c:idle())
   end)
 
   it("fire before the watermark is handed on, with their key and namespace", function()

@@ -237,6 +237,68 @@ describe("job", function()
       assert.matches("tolerable_failures", status.error)
     end)
 
+    local function visible(lines)
+      local limit = os.time() + 60
+      while select(2, output()) < lines do assert(os.time() < limit, "the part is not committed") end
+      assert.equal(lines, (select(2, output())))
+    end
+
+    it("282. order: what came behind a barrier is not seen before its own checkpoint is complete", function()
+      local job = start { parallelism = 2 }
+      for i = 1, 3 do
+        engine:allow(50 * i)
+        arrived(job, 50 * i * SPLITS)
+        visible(50 * (i - 1) * SPLITS)
+        assert(job:checkpoint())
+        visible(50 * i * SPLITS)
+      end
+      finish(job, 200)
+    end)
+
+    it("283, 288. crash between durable and notice: 4 subtasks' parts are committed by 2, once", function()
+      local job = start { parallelism = 4 }
+      engine:allow(50)
+      arrived(job, 50 * SPLITS)
+      engine:fail("rename", "_metadata", 3) -- three parts of each subtask are pending then
+      for i = 1, 3 do
+        assert.is_nil((job:checkpoint()))
+        engine:allow(50 + 10 * i)
+        arrived(job, (50 + 10 * i) * SPLITS)
+      end
+      engine:fail("rename", "/out/job.out.", 1000)
+      local id = assert(job:checkpoint())
+      assert.equal("failed", job:wait().state)
+      visible(0)
+      engine:fail("rename", "/out/job.out.", 0)
+      job = start { parallelism = 2, from = "latest" }
+      visible(80 * SPLITS)
+      assert.equal(id, job:wait("running").last)
+      finish(job, 100)
+    end)
+
+    it("287. abort of checkpoint: what it held is committed with the next one", function()
+      local job = start { parallelism = 2 }
+      engine:allow(50)
+      arrived(job, 50 * SPLITS)
+      engine:fail("rename", "_metadata", 1)
+      assert.is_nil((job:checkpoint()))
+      engine:allow(60)
+      arrived(job, 60 * SPLITS)
+      visible(0)
+      assert(job:checkpoint())
+      visible(60 * SPLITS)
+      finish(job, 70)
+    end)
+
+    it("289. empty transaction: neither an error nor a file", function()
+      local job = start { parallelism = 2 }
+      for _ = 1, 3 do assert(job:checkpoint()) end
+      job:cancel()
+      job:wait()
+      local list <close> = assert(io.popen("ls -A '" .. dir .. "/out'"))
+      assert.equal("", list:read("a"))
+    end)
+
     for _, drain in ipairs { false, true } do
       local how = drain and "with" or "without"
       it(("259. a stop %s drain whose checkpoint cannot be written"):format(how), function()

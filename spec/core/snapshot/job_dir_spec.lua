@@ -170,7 +170,7 @@ describe("job_dir", function()
   end)
 
   describe("scan", function()
-    it("tells valid, damaged and missing metadata, by id", function()
+    it("176. order on recovery: tells valid, damaged and missing metadata, by id", function()
       checkpoint(10, { "a" })
       checkpoint(9, { "a" })
       probe.job_prepare(job, 11)
@@ -245,7 +245,7 @@ describe("job_dir", function()
       end
     end)
 
-    it("never passes a newer one that only cannot be read now", function()
+    it("175. unreadable entry at start: never passes a newer one that only cannot be read now", function()
       checkpoint(5, { "a" })
       checkpoint(6, { "a" })
       local refused = 0
