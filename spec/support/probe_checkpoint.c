@@ -89,7 +89,6 @@ static int coordinator_new(lua_State *L) {
   return 1;
 }
 
-/* A snapshot as { task =, subtask =, bytes =, end = }. */
 /* Of the fields keyed (a file's length), list (a text), inflight (bytes of blocks). */
 static void add_handles(lua_State *L, int arg, sc_operator_snapshot_t *op) {
   int64_t keyed = opt_field(L, arg, "keyed", 0), inflight = opt_field(L, arg, "inflight", 0);
@@ -109,6 +108,7 @@ static void add_handles(lua_State *L, int arg, sc_operator_snapshot_t *op) {
   lua_pop(L, 1);
 }
 
+/* A snapshot as { task =, subtask =, bytes =, end = }. */
 static sc_task_snapshot_t *check_snapshot(lua_State *L, int arg) {
   luaL_checktype(L, arg, LUA_TTABLE);
   sc_task_snapshot_t *snap = sc_task_snapshot_create((uint32_t)opt_field(L, arg, "task", 0),
