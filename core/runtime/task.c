@@ -25,7 +25,7 @@
 #define STRIDE_MAX 64            /* records between two looks at clock and mail */
 #define STRIDE_NS 20000          /* what they may take together */
 #define STEPS_AT_ONCE 256        /* of the chain, between two looks at the clock */
-#define FOLD_ENTRIES 256         /* of a heap overlay, each turn */
+#define FOLD_ENTRIES 1024        /* of a heap overlay, each turn: a busy one may write as many */
 /* What one record may push beyond the room of its exchanges while a checkpoint that may overtake
  * waits for its end: it never waits for room then (DESIGN section 4), so that the checkpoint gets
  * there. A bound all the same: a function that emits without end shall not fill the memory. */

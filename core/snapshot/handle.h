@@ -87,8 +87,8 @@ typedef struct sc_task_snapshot {
   int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
   uint64_t bytes;           /* written for this checkpoint */
   uint64_t alignment_bytes; /* processed during alignment */
+  bool unaligned;           /* a barrier of it overtook */
   uint64_t persisted_bytes; /* in-flight data that is kept, also where it is kept again */
-  bool unaligned;           /* it overtook data: what is in flight is part of it */
 } sc_task_snapshot_t;
 
 /* The operators are empty: no uid, watermarks before any, no handles. */

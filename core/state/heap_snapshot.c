@@ -4,7 +4,7 @@
 
 #include "../base/mem.h"
 
-#define CELLS_AN_ENTRY 16 /* cells that are given back while one entry is folded, roughly */
+#define CELLS_AN_ENTRY 8 /* cells that are given back while one entry is folded, roughly */
 
 /* --- layers --- */
 

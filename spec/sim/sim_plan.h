@@ -44,7 +44,6 @@ typedef struct sim_node {
   int64_t pause_ms;         /* SOURCE: at some records */
   uint32_t keys;            /* SOURCE */
   bool timed;               /* SOURCE: the native operator makes its watermarks */
-  bool idles;               /* SOURCE: who has no split says that it is idle */
   int64_t window_ms;        /* KEYED */
   bool pt;                  /* KEYED: has processing-time timers */
   uint32_t hold;            /* BUFFER: records held back at most */
@@ -98,6 +97,7 @@ typedef struct sim_plan {
   uint32_t pool_threads;
   int64_t clock_set_ms;  /* now and then the wall clock is set by up to so much; 0: never */
   bool from_path;        /* some starts name the path of the newest checkpoint */
+  bool idles;            /* a source's reader without a split says that it is idle */
   bool no_checkpoints;   /* and nothing goes wrong */
 } sim_plan_t;
 

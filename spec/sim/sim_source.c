@@ -44,7 +44,7 @@ static int64_t low_watermark(const sim_op_t *o) {
 /* Emit a status unless it is what was said last. Alone: one of several readers that says so while a
  * split is in its mail lets the others' watermarks pass what it has still to read. */
 static bool say(sim_op_t *o, bool idle, sc_item_t *out) {
-  if (!o->node->idles || o->op.context->parallelism > 1 || (idle ? o->idle : o->active))
+  if (!o->shared->plan->idles || o->op.context->parallelism > 1 || (idle ? o->idle : o->active))
     return false;
   o->idle = idle;
   o->active = !idle;
