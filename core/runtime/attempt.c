@@ -74,6 +74,8 @@ static void init_task(sc_attempt_t *a, uint32_t index) {
   t->deferred_tail = &t->deferred;
   t->wake_at_ms = INT64_MAX;
   atomic_init(&t->poked, false);
+  atomic_init(&t->pending_records, -1);
+  atomic_init(&t->pending_bytes, -1);
   t->stride = 1;
   char *chain = sc_graph_chain_name(g, t->plan);
   t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);

@@ -155,6 +155,7 @@ struct sc_task {
   struct snapshot_work *works;      /* snapshots that are not through; oldest first */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
+  atomic_int_fast64_t pending_records, pending_bytes; /* a source's, as shown; -1: not known */
   bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
   sc_error_t error;                 /* scratch */
 };
@@ -237,6 +238,7 @@ void sc_slot_turn(sc_slot_t *s, sc_task_t *t, int64_t now_ns);
 /* The counters of which its flow shows rates; metrics.c. */
 uint32_t sc_task_n_counters(const sc_task_t *t);
 void sc_task_counters(const sc_task_t *t, uint64_t *counters);
+void sc_task_show_pending(sc_task_t *t); /* slot: after a turn; metrics.c */
 /* One bounded step; true if something moved. */
 bool sc_task_step(sc_task_t *t);
 /* Likewise, but only what a barrier or a trigger that has come waits for, and its snapshot. */

@@ -64,6 +64,16 @@ void sc_task_counters(const sc_task_t *t, uint64_t *counters) {
   count_queues(&in, true, &counters[of_input(t)]);
 }
 
+void sc_task_show_pending(sc_task_t *t) {
+  sc_operator_t *op = t->chain.links[0].op;
+  sc_pending_input_t left = {-1, -1};
+  if (!op || !op->ops->pending)
+    return;
+  op->ops->pending(op, &left);
+  atomic_store_explicit(&t->pending_records, left.records, memory_order_relaxed); /* shown only */
+  atomic_store_explicit(&t->pending_bytes, left.bytes, memory_order_relaxed);
+}
+
 /* ---- encoding ---- */
 
 /* What is the same for all operators of a task, taken once. */
@@ -132,6 +142,15 @@ static void put_input(map_t *m, const look_t *l) {
   put_int(m, "inputQueueLength", (int64_t)l->in.buffers);
   put_int(m, "inputQueueSize", (int64_t)l->in.bytes);
   put_drain_time(m, l);
+}
+
+static void put_pending(map_t *m, const sc_task_t *t) {
+  int64_t records = atomic_load_explicit(&t->pending_records, memory_order_relaxed);
+  int64_t bytes = atomic_load_explicit(&t->pending_bytes, memory_order_relaxed);
+  if (records >= 0)
+    put_int(m, "pendingRecords", records);
+  if (bytes >= 0)
+    put_int(m, "pendingBytes", bytes);
 }
 
 /* What is queued at an output, or at several, and what went there. */
@@ -210,6 +229,8 @@ static void encode_link(const look_t *l, uint32_t index, sc_buf_t *out) {
   put_time(&m, &l->flow);
   if (index == 0 && l->task->n_channels)
     put_input(&m, l);
+  if (index == 0 && l->task->is_source)
+    put_pending(&m, l->task);
   put_outputs(&m, l, link);
   for (sc_named_counter_t *c = l->attempt->counters; c; c = c->next)
     if (c->link == link)

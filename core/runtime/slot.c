@@ -291,6 +291,8 @@ static void take_down(sc_slot_t *s) {
 static void end_turn(sc_slot_t *s, int64_t now_ns) {
   sc_task_t *t = s->turn;
   s->turn = NULL;
+  if (t && t->is_source && s->turn_moved)
+    sc_task_show_pending(t);
   if (!t || !sc_flow_end(t->flow, now_ns, s->turn_moved, t->waits))
     return;
   uint64_t *counters = sc_calloc(sc_task_n_counters(t), sizeof *counters);

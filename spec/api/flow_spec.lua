@@ -108,6 +108,35 @@ describe("metrics of flow", function()
     assert.is_true(job:metrics("gated").numBytesOut > row.numBytesOut)
   end)
 
+  it("tell what a source has left to read, where it knows", function()
+    local folder, lines, size = p.folder(), {}, 1000
+    for i = 1, 2000 do lines[i] = ("%09d"):format(i) .. ("."):rep(size - 10) end
+    p.write(folder .. "/in", table.concat(lines, "\n") .. "\n")
+    local job = p.start({}, function(env)
+      local function hold(v)
+        while not io.open(folder .. "/go") do require "luv".sleep(1) end
+        return v
+      end
+      env:from_values(lines):uid("values"):rebalance():map(hold):uid("one"):to(function() end):uid("sink")
+      env:from_file(folder .. "/in"):uid("file"):rebalance():map(hold):to(function() end):uid("other")
+    end)
+    -- Both have filled the queue behind them and stand still. Looks before that may be of two moments.
+    local values, file
+    p.wait_for(job, function()
+      values, file = job:metrics("values"), job:metrics("file")
+      return values.isBackPressured and values.pendingRecords == #lines - values.numRecordsOut
+        and file.isBackPressured and file.pendingBytes == (#lines - file.numRecordsOut) * size
+    end)
+    assert.is_true(values.pendingRecords > 0 and values.pendingRecords < #lines)
+    assert.is_true(file.pendingBytes > 0 and file.pendingBytes < #lines * size)
+    assert.same({}, { values.pendingBytes, file.pendingRecords })
+    assert.is_nil(job:metrics("one").pendingRecords)
+    p.write(folder .. "/go", "")
+    assert.equal("finished", assert(p.wait(job)).state)
+    assert.equal(0, job:metrics("values").pendingRecords)
+    assert.equal(0, job:metrics("file").pendingBytes)
+  end)
+
   it("go on adding up what was exact, and name the task that operators share", function()
     local folder = p.folder()
     p.let(folder, 1)
