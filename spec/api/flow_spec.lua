@@ -45,11 +45,13 @@ local function mostly(m, share) return (m[share .. "TimeMsPerSecond"] or 0) > 50
 
 for _, slots in ipairs { 1, 2 } do
   local options = { parallelism = slots }
+  -- Who fills several queues waits as soon as one of them is full.
+  local full = slots == 1 and 1 or 0.5
   describe("a bottleneck, at parallelism " .. slots, function()
     it("in the sink: what is before it is back-pressured, its queue is full", function()
       local seen = run("sink", options, function(m)
         return mostly(m.sink, "busy") and mostly(m.middle, "backPressured") and mostly(m.source, "backPressured")
-          and m.sink.inPoolUsage >= 1 and m.middle.outPoolUsage >= 1
+          and m.sink.inPoolUsage >= full and m.middle.outPoolUsage >= full
       end)
       assert.is_true(seen.sink.inputQueueLength > 0 and seen.sink.inputQueueSize > 1000)
       assert.is_true(seen.sink.estimatedTimeToConsumeBuffersMs > 0)
@@ -59,9 +61,9 @@ for _, slots in ipairs { 1, 2 } do
     it("in the middle: the source is back-pressured, the sink idle", function()
       local seen = run("middle", options, function(m)
         return mostly(m.middle, "busy") and mostly(m.source, "backPressured") and mostly(m.sink, "idle")
-          and m.middle.inPoolUsage >= 1
+          and m.middle.inPoolUsage >= full
       end)
-      assert.is_true(seen.sink.inPoolUsage < 1)
+      assert.is_true(seen.sink.inPoolUsage < full)
       assert.is_true(seen.source.numRecordsOutPerSecond > 0)
     end)
   end)
@@ -114,18 +116,21 @@ describe("metrics of flow", function()
     p.write(folder .. "/in", table.concat(lines, "\n") .. "\n")
     local job = p.start({}, function(env)
       local function hold(v)
-        while not io.open(folder .. "/go") do require "luv".sleep(1) end
+        local go
+        repeat go = io.open(folder .. "/go") until go
+        go:close()
         return v
       end
       env:from_values(lines):uid("values"):rebalance():map(hold):uid("one"):to(function() end):uid("sink")
       env:from_file(folder .. "/in"):uid("file"):rebalance():map(hold):to(function() end):uid("other")
     end)
-    -- Both have filled the queue behind them and stand still. Looks before that may be of two moments.
+    -- Both stand still, with the queue behind them full or their slot held. Looks before that may be of two
+    -- moments.
     local values, file
     p.wait_for(job, function()
       values, file = job:metrics("values"), job:metrics("file")
-      return values.isBackPressured and values.pendingRecords == #lines - values.numRecordsOut
-        and file.isBackPressured and file.pendingBytes == (#lines - file.numRecordsOut) * size
+      return values.numRecordsOut > 0 and values.pendingRecords == #lines - values.numRecordsOut
+        and file.numRecordsOut > 0 and file.pendingBytes == (#lines - file.numRecordsOut) * size
     end)
     assert.is_true(values.pendingRecords > 0 and values.pendingRecords < #lines)
     assert.is_true(file.pendingBytes > 0 and file.pendingBytes < #lines * size)
