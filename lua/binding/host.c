@@ -228,8 +228,10 @@ int lsc_host_create_from_source(const char *source, size_t n, const char *path, 
 void lsc_host_destroy(lsc_host_t *host) {
   if (!host)
     return;
-  if (host->L)
+  if (host->L) {
+    lsc_slot_luv_close(host);
     lua_close(host->L);
+  }
   lsc_allocator_destroy(host->allocator);
   lsc_interrupt_leave(&host->interrupt);
   for (uint32_t i = 0; i < host->n_names; i++)

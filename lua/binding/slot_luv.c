@@ -41,6 +41,8 @@ static int guarded(lua_State *L) {
   lsc_op_t **current = lsc_host_current(host), *op = box ? *box : *current;
   lsc_slot_luv_t *luv = lsc_host_luv(host);
   int n = lua_gettop(L);
+  if (luv->closing)
+    return 0;
   luv->calls++;
   luaL_checkstack(L, 4, NULL);
   lua_pushcfunction(L, lsc_host_traceback);
@@ -155,6 +157,13 @@ void lsc_slot_luv_wait(lsc_host_t *host, int fd, int64_t timeout_ns) {
   struct timespec t = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
   /* An interrupted wait is one that ends early: whoever sleeps looks around and comes again. */
   ppoll(fds, luv->alive ? 2 : 1, timeout_ns < 0 ? NULL : &t, NULL);
+}
+
+void lsc_slot_luv_close(lsc_host_t *host) {
+  if (!lsc_slot_luv_loaded(host))
+    return;
+  lsc_host_luv(host)->closing = true;
+  lsc_slot_luv_turn(host, NULL);
 }
 
 void lsc_slot_luv_open(lua_State *L, lsc_host_t *host) {

@@ -27,6 +27,7 @@ typedef struct lsc_slot_luv {
   int fd;          /* of the loop: readable when something of it is ready */
   bool alive;      /* something was in the loop after the last turn */
   int timeout_ms;  /* then: nothing is due for so long; negative: until fd is readable */
+  bool closing;    /* the host is: no callback of the job's is called any more */
   bool orphan;     /* a callback that no operator registered has failed */
   uint64_t calls;  /* callbacks that were called so far */
 } lsc_slot_luv_t;
@@ -38,5 +39,8 @@ bool lsc_slot_luv_loaded(const lsc_host_t *host);
 /* 1 if a callback was called, 0 if none, negative where one failed that is no operator's. */
 int lsc_slot_luv_turn(lsc_host_t *host, sc_error_t *err);
 void lsc_slot_luv_wait(lsc_host_t *host, int fd, int64_t timeout_ns);
+/* Before the state is closed: luv reaches into it, and crashes, for a handle that is still about to
+ * close when the state is gone. */
+void lsc_slot_luv_close(lsc_host_t *host);
 
 #endif

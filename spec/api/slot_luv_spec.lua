@@ -110,7 +110,7 @@ describe("the loop of a slot", function()
   local function timed_source(wait_ms, start)
     return { uid = "timed", splits = function() return { 1 } end, read = function(ctx, _, at)
       if not at then
-        start(function(v) at = v end)
+        start()
         ctx:emit("begun")
         return 1, wait_ms
       end
@@ -137,20 +137,41 @@ describe("the loop of a slot", function()
 
   it("and while it sleeps, in which it wakes for nothing else", function()
     local rows = p.rows({}, function(env)
+      local count = 0
       return env:from_values { 1 }:map(function(v)
         local timer = require("luv").new_timer()
-        function Later(n) timer:start(1, 0, function() Count = n if n < 20 then Later(n + 1) end end) end
-        Later(1)
+        local function later(n)
+          timer:start(1, 0, function()
+            count = n
+            if n < 20 then later(n + 1) end
+          end)
+        end
+        later(1)
         return v
       end):union(env:source(timed_source(100, function() end))):map(function(v)
         return v
-      end):union(env:source { uid = "last", splits = function() return { 1 } end, read = function(ctx, _, at)
-        if Count == 20 then ctx:emit("counted") return nil end
+      end):union(env:source { uid = "last", splits = function() return { 1 } end, read = function(ctx)
+        if count == 20 then ctx:emit("counted") return nil end
         return 1, 20
       end })
     end)
     table.sort(rows, function(a, b) return tostring(a) < tostring(b) end)
     assert.same({ 1, "begun", "counted" }, rows)
+  end)
+
+  it("ends well with handles that are about to close", function()
+    assert.same({ 1 }, p.rows({}, function(env)
+      return env:from_values { 1 }:process {
+        uid = "closes", on_element = function(ctx, v) ctx:emit(v) end,
+        close = function()
+          local luv = require "luv"
+          local timer, pipe = luv.new_timer(), luv.new_pipe(false)
+          timer:start(0, 0, function() error("this is not called") end)
+          timer:close()
+          pipe:close(function() error("nor is this") end)
+        end,
+      }
+    end))
   end)
 
   it("leaves handles that nobody waits for alone", function()
