@@ -12,6 +12,7 @@ typedef struct task_entry {
   uint64_t state_size;   /* bytes written */
   uint64_t processed;    /* bytes processed during alignment */
   uint64_t persisted;    /* bytes of in-flight data kept */
+  bool unaligned;
   int64_t sync_ns, async_ns, alignment_ns, start_delay_ns; /* as it measured them */
 } task_entry_t;
 
@@ -27,6 +28,7 @@ typedef struct entry {
   uint64_t state_size;    /* sums over its tasks */
   uint64_t processed;
   uint64_t persisted;
+  bool unaligned;         /* in one of them, at least */
   uint32_t acknowledged;  /* tasks that did */
   char *path;             /* of a completed one */
   char *reason;           /* of a failed one */
@@ -124,6 +126,7 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
                                         .state_size = snap->bytes,
                                         .processed = snap->alignment_bytes,
                                         .persisted = snap->persisted_bytes,
+                                        .unaligned = snap->unaligned,
                                         .sync_ns = snap->sync_ns,
                                         .async_ns = snap->async_ns,
                                         .alignment_ns = snap->alignment_ns,
@@ -131,6 +134,7 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
   e->state_size += snap->bytes;
   e->processed += snap->alignment_bytes;
   e->persisted += snap->persisted_bytes;
+  e->unaligned |= snap->unaligned;
   e->acknowledged++;
   if (now_ms > e->latest_ack_ms)
     e->latest_ack_ms = now_ms;
@@ -246,6 +250,7 @@ static void encode_task(const sc_statistics_t *s, const entry_t *e, uint32_t i, 
     put_size(&m, "state_size", t->state_size);
     put_size(&m, "processed_data", t->processed);
     put_size(&m, "persisted_data", t->persisted);
+    put_bool(&m, "unaligned", t->unaligned);
     put_ns(&m, "sync_duration", t->sync_ns);
     put_ns(&m, "async_duration", t->async_ns);
     put_ns(&m, "alignment_duration", t->alignment_ns);
@@ -267,6 +272,7 @@ static void encode_entry(const sc_statistics_t *s, const entry_t *e, sc_buf_t *o
   put_size(&m, "state_size", e->state_size);
   put_size(&m, "processed_data", e->processed);
   put_size(&m, "persisted_data", e->persisted);
+  put_bool(&m, "unaligned", e->unaligned);
   put_int(&m, "acknowledged", e->acknowledged);
   put_text(&m, "path", e->path);
   put_text(&m, "reason", e->reason);

@@ -35,9 +35,10 @@ void sc_statistics_restored(sc_statistics_t *s, uint64_t id, int64_t now_ms, con
  *            restore_timestamp path. Each is absent until there is one.
  *   history  newest first, of each: id status ("in_progress" "completed" "failed") manual
  *            trigger_timestamp latest_ack_timestamp end_to_end_duration state_size processed_data
- *            persisted_data (in flight, of state_size) acknowledged (how many tasks) path reason
- *            tasks; of each task, in task order: name acknowledged (did it), and if so
- *            ack_timestamp end_to_end_duration state_size processed_data persisted_data
+ *            persisted_data (in flight; state_size has what was written of it) unaligned (a
+ *            barrier of it overtook) acknowledged (how many tasks) path reason tasks; of each
+ *            task, in task order: name acknowledged (did it), and if so ack_timestamp
+ *            end_to_end_duration state_size processed_data persisted_data unaligned
  *            sync_duration async_duration alignment_duration start_delay
  *
  * Durations are ms (floats), timestamps ms since 1970, sizes bytes. What is not known (the path of

@@ -62,6 +62,7 @@ static bool move(sc_channel_t *ch, uint64_t id, sc__after_t *after) {
     return false;
   sc_element_t e = *sc__channel_at(ch, at);
   after->settled = e.settle;
+  sc_cut_note_overtaking(e.settle);
   after->part = sc_channel_part(ch, SC_INFLIGHT_SENDER);
   if (!SC_PLANTED(ACK_EARLY)) /* else it came too late for the acknowledgement */
     keep_front(ch, SC_PLANTED(OVERTAKE_ALL) ? ch->count : at, &after->part);
@@ -118,6 +119,7 @@ void sc_channel_barrier(sc_channel_t *ch, const sc_barrier_t *b, bool now, sc_cu
   sc_assert(!ch->closed);
   bool gone = ch->gone, was_empty = ch->count == 0;
   if (!gone && bends && (now || captures(ch, b->id))) {
+    sc_cut_note_overtaking(cut);
     keep_front(ch, ch->count, &after.part);
     put_at_head(ch, b, &after);
   } else if (!gone) {

@@ -8,6 +8,7 @@
 struct sc_cut {
   atomic_uint refs;
   uint64_t checkpoint;
+  atomic_bool overtook;   /* only shown */
   pthread_mutex_t lock;   /* guards what follows */
   uint32_t holds;
   bool dropped;
@@ -19,12 +20,21 @@ struct sc_cut {
 sc_cut_t *sc_cut_create(uint64_t checkpoint, void (*done)(void *arg), void *arg) {
   sc_cut_t *cut = sc_calloc(1, sizeof *cut);
   atomic_init(&cut->refs, 2);
+  atomic_init(&cut->overtook, false);
   cut->checkpoint = checkpoint;
   pthread_mutex_init(&cut->lock, NULL);
   cut->holds = 1;
   cut->done = done;
   cut->arg = arg;
   return cut;
+}
+
+void sc_cut_note_overtaking(sc_cut_t *cut) {
+  atomic_store_explicit(&cut->overtook, true, memory_order_relaxed); /* nothing hangs on it */
+}
+
+bool sc_cut_overtook(const sc_cut_t *cut) {
+  return atomic_load_explicit(&cut->overtook, memory_order_relaxed);
 }
 
 uint64_t sc_cut_checkpoint(const sc_cut_t *cut) {

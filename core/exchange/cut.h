@@ -32,6 +32,9 @@ void sc_cut_add(sc_cut_t *cut, sc_inflight_part_t *part);
 void sc_cut_release(sc_cut_t *cut); /* one thing less; may call done */
 /* Give it up: true if `done` was not called and will not be. */
 bool sc_cut_drop(sc_cut_t *cut);
+/* A barrier of it has overtaken something, or has gone to the head of a queue at least. */
+void sc_cut_note_overtaking(sc_cut_t *cut);
+bool sc_cut_overtook(const sc_cut_t *cut);
 uint32_t sc_cut_holds(sc_cut_t *cut); /* how many are left; for specs and messages */
 /* After done: all that was kept, in no order. */
 void sc_cut_take(sc_cut_t *cut, sc_inflight_t *out);

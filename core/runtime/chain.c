@@ -18,7 +18,7 @@ typedef struct sc_frame {
   bool stepping;          /* the operator was begun and is not done */
   bool begun;             /* FINISH: begin_finish was called */
   bool handing;           /* `item` is on its way to chained receivers */
-  uint32_t link;
+  sc_link_t *link;
   int64_t time;           /* WATERMARK, TIMERS */
   uint32_t route, next;   /* handing: next receiver */
   sc_item_t item;         /* counts only while it is handed on */
@@ -97,7 +97,7 @@ static inline frame_t *push(sc_chain_t *c, frame_kind_t kind, uint32_t link) {
   f->kind = (uint8_t)kind; /* item and receiver count only once they are set */
   f->phase = FIRING;
   f->stepping = f->begun = f->handing = false;
-  f->link = link;
+  f->link = &c->links[link];
   f->time = 0;
   return f;
 }
@@ -140,12 +140,16 @@ static void broadcast(sc_link_t *link, const sc_item_t *item) {
 }
 
 /* The frame's item leaves its link: exchanges at once, chained receivers one by one. */
-static int start_handing(sc_chain_t *c, frame_t *f, sc_error_t *err) {
-  sc_link_t *link = &c->links[f->link];
+static inline int start_handing(sc_chain_t *c, frame_t *f, sc_error_t *err) {
+  sc_link_t *link = f->link;
   f->next = 0;
   if (!goes_everywhere(&f->item)) {
     f->route = f->item.output;
     f->handing = sc_chain_chained(link, f->item.output);
+    if (link->routes[f->route].n_exits == 0) {
+      sc_chain_count_one(&link->records_out);
+      return 0;
+    }
     int rc = sc_chain_write(link, &f->item, err);
     return rc < 0 ? rc : 0;
   }
@@ -198,7 +202,7 @@ static inline bool used_up(const frame_t *f) {
 /* Hand the top frame's item to chained receivers, up to the first that has to be stepped and so
  * becomes the top; behind the last one the frame goes on, or goes. */
 static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
-  sc_link_t *link = &c->links[f->link];
+  sc_link_t *link = f->link;
   uint32_t depth = c->depth;
   bool everywhere = goes_everywhere(&f->item), shared = f->item.shared;
   while (f->route < link->node->n_outputs) {
@@ -258,7 +262,7 @@ static int next_timer(sc_link_t *link, frame_t *f, sc_time_domain_t domain, sc_e
 
 /* A WATERMARK frame whose operator is not stepping: the next thing it has to do. */
 static int advance(sc_chain_t *c, frame_t *f, sc_error_t *err) {
-  sc_link_t *link = &c->links[f->link];
+  sc_link_t *link = f->link;
   const sc_operator_ops_t *ops = link->op->ops;
   if (f->phase == FIRING && f->time <= link->forwarded) {
     c->depth--; /* a resumed one that came from upstream as well */
@@ -285,7 +289,7 @@ static int advance(sc_chain_t *c, frame_t *f, sc_error_t *err) {
 
 /* A frame that is neither stepping nor handing: begin its next part, or end it. */
 static int go_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
-  sc_link_t *link = &c->links[f->link];
+  sc_link_t *link = f->link;
   switch (f->kind) {
     case WATERMARK:
       return advance(c, f, err);
@@ -309,7 +313,7 @@ static int go_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
 }
 
 static inline int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
-  sc_link_t *link = &c->links[f->link];
+  sc_link_t *link = f->link;
   int rc = link->op->ops->step(link->op, &f->item, err);
   if (rc == SC_DONE || rc == SC_LAST) {
     f->stepping = false;
@@ -332,7 +336,7 @@ bool sc_chain_divisible(const sc_chain_t *c) {
 int sc_chain_run(sc_chain_t *c, int steps, sc_error_t *err) {
   while (c->depth) {
     frame_t *f = &c->frames[c->depth - 1];
-    uint32_t at = f->link;
+    const sc_link_t *link = f->link;
     int rc;
     if (f->handing) {
       rc = hand_on(c, f, err);
@@ -344,7 +348,7 @@ int sc_chain_run(sc_chain_t *c, int steps, sc_error_t *err) {
       rc = f->stepping ? step(c, f, err) : go_on(c, f, err);
     }
     if (rc < 0) {
-      sc_error_set_operator(err, c->links[at].label);
+      sc_error_set_operator(err, link->label);
       return rc;
     }
   }

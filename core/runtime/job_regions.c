@@ -399,8 +399,10 @@ static bool may_restart(sc_region_t *r, int64_t *delay_ms) {
 /* The strategy's answer is for all that failed by the same cause, whenever they are down. */
 static void grant(sc_region_t *r, int64_t delay_ms) {
   sc_job_t *job = r->job;
+  bool rest = false;
   for (uint32_t i = 0; i < job->layout->n; i++) {
     sc_region_t *other = &job->regions[i];
+    rest |= other->state == SC_REGION_STARTING || other->state == SC_REGION_RUNNING;
     if (other->cause != r->cause)
       continue;
     other->granted = true;
@@ -412,7 +414,7 @@ static void grant(sc_region_t *r, int64_t delay_ms) {
   char *name = who(r), *text = sc_error_format(&r->failure);
   sc__job_log(job, SC_LOG_WARN, 0, sc__job_failed_operator(&r->failure, text),
               "%sfailed, restarts in %" PRId64 " ms%s: %s", name, delay_ms,
-              *name ? ", the rest runs on" : "", text);
+              rest ? ", the rest runs on" : "", text);
   free(text);
   free(name);
 }

@@ -5,14 +5,17 @@
  * front of what it overtakes; what is half read of the inputs is kept and captures are opened where
  * the checkpoint overtakes; every operator adds its list state and pool work, the keyed window is
  * frozen (a pointer swap).
- * Then it waits for what its cut holds (exchange/cut.h): captures that are open, barriers that may
- * yet be moved, and a keyed window that is still busy with an older snapshot. Whoever ends the last
- * of these, on whatever thread, begins the
- * asynchronous part, in the pool: operators' work (sync a file), the keyed file, what was in
- * flight, then the acknowledgement straight to the coordinator; the slot is told afterwards.
+ * Asynchronous part: two halves, and the acknowledgement straight to the coordinator by whoever
+ * ends the second one; the slot is told afterwards.
+ *   state      in the pool as soon as a keyed window that is still busy with an older snapshot is
+ *              ready: operators' work (sync a file), the keyed file
+ *   in flight  when nothing is held by the cut any more (exchange/cut.h): captures that are open,
+ *              barriers that may yet be moved. Whoever ends the last of these, on whatever thread,
+ *              hands over what was kept
  *
- *   sc_task_snapshot --> OPEN (cut) --last hold--> in the pool --told--> gone
- *                          |--abort, superseded, the task leaves--> gone
+ *   sc_task_snapshot --> OPEN --both halves--> told --> gone
+ *                         |--abort, superseded, the task leaves--> its cut is dropped: gone, or
+ *                            told when the pool is done with the state
  *
  * A work is in its task's list from the first to the last; only the slot touches the list.
  */
@@ -26,7 +29,8 @@
 #include "attempt.h"
 
 typedef struct snapshot_work {
-  sc_work_t work;
+  sc_work_t work;               /* the state */
+  sc_work_t share_work;         /* what was in flight */
   sc_mail_t mail;
   struct snapshot_work *next;   /* in task->works */
   sc_attempt_t *attempt;
@@ -35,11 +39,12 @@ typedef struct snapshot_work {
   sc_cut_t *cut;                /* a reference */
   sc_inflight_share_t share;    /* of the checkpoint's files of in-flight data */
   bool shares;                  /* it has one: nothing was said of it yet, or it was handed over */
-  atomic_uint halves;           /* of the pool's part, not done: the share, and all else */
+  atomic_uint halves;           /* that are not done */
   int rc, share_rc;             /* what came of each */
   sc_error_t error, share_error;
   int64_t overtake_at_ms;       /* when queued barriers move to the head; INT64_MAX: none */
-  bool frozen;                  /* the keyed part is not ready: the start's hold of the cut */
+  bool starting;                /* the start's hold of the cut is not released */
+  bool submitted;               /* the state went to the pool */
   bool at_once;                 /* the pool's part is run here and now */
   sc_task_snapshot_t *snapshot; /* goes with the acknowledgement */
   sc_snapshot_parts_t **parts;  /* one for each link */
@@ -145,6 +150,7 @@ static void acknowledge(snapshot_work_t *w, int rc, sc_error_t *err) {
   sc_attempt_t *a = w->attempt;
   sc_report_t *r = sc_report_new(a, SC_REPORT_ACK, w->task->index);
   r->id = w->id;
+  w->snapshot->unaligned = sc_cut_overtook(w->cut);
   w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
   if (rc < 0 && !SC_PLANTED(LOST_PART)) {
     r->kind = SC_REPORT_DECLINE;
@@ -158,9 +164,9 @@ static void acknowledge(snapshot_work_t *w, int rc, sc_error_t *err) {
   w->snapshot = NULL;
   sc_report_post(a, r);
   sc_mailbox_post(&w->task->slot->mailbox, &w->mail);
-  sc_attempt_unref(a);
 }
 
+/* The other one may be freed by now: w is gone behind this. */
 static void half_done(snapshot_work_t *w) {
   /* Acquire and release: whoever comes last sees what the other half has written. */
   if (atomic_fetch_sub_explicit(&w->halves, 1, memory_order_acq_rel) > 1)
@@ -170,39 +176,58 @@ static void half_done(snapshot_work_t *w) {
 
 static void share_done(sc_inflight_share_t *share, int rc, sc_error_t *err) {
   snapshot_work_t *w = share->arg;
+  sc_attempt_t *a = w->attempt;
   w->share_rc = rc;
   sc_error_move(&w->share_error, err);
   half_done(w);
+  sc_attempt_unref(a);
+}
+
+static snapshot_work_t *of_share(sc_work_t *work) {
+  return (snapshot_work_t *)((char *)work - offsetof(snapshot_work_t, share_work));
+}
+
+static void run_share(sc_work_t *work) {
+  snapshot_work_t *w = of_share(work);
+  sc_cut_take(w->cut, &w->share.data);
+  sc_inflight_files_add(w->attempt->files, &w->share);
 }
 
 static void run_work(sc_work_t *work) {
   snapshot_work_t *w = (snapshot_work_t *)work;
-  atomic_init(&w->halves, w->shares ? 2 : 1);
-  if (w->shares) { /* first: its buffers are needed */
-    w->shares = false;
-    sc_cut_take(w->cut, &w->share.data);
-    sc_inflight_files_add(w->attempt->files, &w->share);
-  }
+  sc_attempt_t *a = w->attempt;
   w->rc = run_parts(w, &w->error);
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
+  if (w->rc < 0 && w->share.done) /* the checkpoint is lost: nobody waits for others' shares */
+    sc_inflight_files_abort(a->files, w->share.member, w->id);
   half_done(w);
+  sc_attempt_unref(a);
+}
+
+/* To the pool, or here and now; the attempt is kept until it is done. */
+static void submit(snapshot_work_t *w, sc_work_t *work) {
+  sc_attempt_ref(w->attempt); /* whoever calls has one */
+  if (w->at_once)
+    work->run(work);
+  else
+    sc_world_submit(w->attempt->config.world, work);
 }
 
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
 static void cut_done(void *arg) {
   snapshot_work_t *w = arg;
-  sc_attempt_ref(w->attempt); /* whoever calls has one */
-  if (w->at_once)
-    w->work.run(&w->work);
-  else
-    sc_world_submit(w->attempt->config.world, &w->work);
+  if (!w->shares) {
+    half_done(w);
+    return;
+  }
+  w->shares = false;
+  submit(w, &w->share_work);
 }
 
-/* The synchronous part is done, and the keyed one ready. */
-static void release(snapshot_work_t *w) {
-  w->at_once = w->attempt->config.synchronous && sc_cut_holds(w->cut) == 1;
-  sc_cut_release(w->cut);
+static void submit_state(snapshot_work_t *w) {
+  w->submitted = true;
+  submit(w, &w->work);
 }
 
 static snapshot_work_t *find_work(sc_task_t *t, uint64_t id) {
@@ -218,21 +243,36 @@ void sc_task_submit_ready(sc_task_t *t) {
   sc_keyed_snapshot_t *ready;
   while (t->keyed && (ready = t->keyed->ops->ready(t->keyed)) != NULL) {
     snapshot_work_t *w = find_work(t, t->keyed->ops->snapshot_id(ready));
-    sc_assert(w && w->frozen); /* freeze and the list go together */
+    sc_assert(w && !w->submitted); /* freeze and the list go together */
     w->keyed = ready;
-    w->frozen = false;
-    release(w);
+    submit_state(w);
   }
 }
 
-/* What is not in the pool yet: given up, with what it keeps. */
+/* One that may still wait for its channels is given up, with what it keeps. */
 static void drop_open(sc_task_t *t, snapshot_work_t *w) {
-  if (!sc_cut_drop(w->cut))
-    return;
-  sc_input_drop_captures(t->input, w->id);
-  if (w->frozen)
+  bool dropped = sc_cut_drop(w->cut);
+  if (dropped)
+    sc_input_drop_captures(t->input, w->id);
+  if (w->starting)
     sc_cut_release(w->cut);
-  end_work(t, w);
+  w->starting = false;
+  if (w->submitted && !dropped)
+    return; /* both halves are on their way */
+  if (!w->submitted && dropped) {
+    end_work(t, w);
+    return;
+  }
+  /* One half is on its way, and the other one will never be. */
+  if (dropped && w->shares)
+    sc_inflight_files_withdraw(t->attempt->files, t->member, w->id);
+  if (dropped)
+    w->shares = false;
+  sc_error_t *err = dropped ? &w->share_error : &w->error;
+  int rc = sc_fail(err, SC_ESTALE, "checkpoint %" PRIu64 " was aborted", w->id);
+  *(dropped ? &w->share_rc : &w->rc) = rc;
+  w->submitted = true;
+  half_done(w);
 }
 
 void sc_task_leave_files(sc_task_t *t) {
@@ -251,6 +291,8 @@ void sc_task_drop_open(sc_task_t *t) {
 
 /* Monotonic time at which barriers that wait are to be moved, or INT64_MAX. */
 int64_t sc_task_overtake_at_ms(const sc_task_t *t) {
+  if (t->phase == SC_PHASE_LOADING || t->phase >= SC_PHASE_FINISHED)
+    return INT64_MAX; /* it looks at no clock */
   int64_t at = sc_input_overtake_at_ms(t->input);
   for (const snapshot_work_t *w = t->works; w; w = w->next)
     at = w->overtake_at_ms < at ? w->overtake_at_ms : at;
@@ -296,7 +338,7 @@ void sc_task_aborted(sc_task_t *t, uint64_t id) {
 void sc_task_drop_works(sc_task_t *t) {
   while (t->works) {
     sc_cut_drop(t->works->cut);
-    if (t->works->frozen)
+    if (t->works->starting)
       sc_cut_release(t->works->cut);
     end_work(t, t->works);
   }
@@ -327,6 +369,10 @@ static int snapshot_operators(sc_task_t *t, snapshot_work_t *w) {
 static snapshot_work_t *new_work(sc_task_t *t, uint64_t id) {
   snapshot_work_t *w = sc_calloc(1, sizeof *w);
   w->work.run = run_work;
+  w->share_work.run = run_share;
+  atomic_init(&w->halves, 2);
+  w->starting = true;
+  w->at_once = t->attempt->config.synchronous;
   w->mail = (sc_mail_t){.run = told, .drop = told_dropped};
   w->attempt = t->attempt;
   w->task = t;
@@ -373,8 +419,10 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
     sc_output_barrier(t->chain.outputs[i], b, now, w->cut);
   if (may && !now)
     w->overtake_at_ms = b->overtake_at_ms;
-  if (overtakes)
+  if (overtakes) {
+    sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
+  }
   share_inflight(t, w, may);
   if (t->is_source)
     sc_input_pass(t->input, b->id);
@@ -400,7 +448,6 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
   snapshot_work_t *w = new_work(t, b->id);
   cut_channels(t, w, b, overtakes);
   if (snapshot_operators(t, w) < 0) {
-    w->frozen = true; /* the start's hold is still there */
     drop_open(t, w);
     sc_task_fail(t, &t->error);
     return;
@@ -411,12 +458,13 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
       t->first_ended_snapshot = b->id;
   }
   w->snapshot->alignment_bytes = alignment_bytes;
-  w->frozen = t->keyed != NULL;
-  if (w->frozen)
+  if (t->keyed)
     t->keyed->ops->freeze(t->keyed, b->id);
   measure(t, w, b, begin);
-  if (w->frozen)
+  w->starting = false;
+  sc_cut_release(w->cut);
+  if (t->keyed)
     sc_task_submit_ready(t);
   else
-    release(w);
+    submit_state(w);
 }

@@ -12,6 +12,7 @@
 #define STACK_BYTES (8u << 20)        /* reserved; only what is touched is ever there */
 #define GUARD_BYTES (64u << 10)       /* of it, below: whoever goes too deep ends there */
 #define WALL_MS_AT_ZERO 1800000000000 /* wall clock when the monotonic one is 0 */
+#define JUMP_MOST_NS 60000000000 /* while somebody is ready: nobody stands still for minutes */
 #define WEIGHTS_LAST 300              /* turns between two drawings of weights, on average */
 #define TURN_NS 20000                 /* a turn takes up to so much */
 
@@ -242,7 +243,7 @@ static fiber_t *choose(sim_world_t *w) {
   uint32_t one_in = w->config.jump_one_in;
   if (sum == 0 || (one_in && sc_random_below(&w->schedule, one_in) == 0)) {
     int64_t due = next_due(w);
-    if (due != INT64_MAX)
+    if (due != INT64_MAX && (sum == 0 || due - w->now_ns < JUMP_MOST_NS))
       w->now_ns = due;
     sum = weight_of_ready(w);
   }

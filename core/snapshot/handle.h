@@ -87,6 +87,7 @@ typedef struct sc_task_snapshot {
   int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
   uint64_t bytes;           /* written for this checkpoint */
   uint64_t alignment_bytes; /* processed during alignment */
+  bool unaligned;           /* a barrier of it overtook */
   uint64_t persisted_bytes; /* in-flight data that is kept, also where it is kept again */
 } sc_task_snapshot_t;
 

@@ -297,9 +297,9 @@ end
 
 --- Call a function when something happens: in the script's luv loop if it has one, and inside every
 -- method of the job. An error in it is reported on stderr and changes nothing else.
--- @param event "checkpoint" (event.id, event.path), "checkpoint_failed" (event.id, event.reason), or a
---   state that the job comes to: "starting", "running", "restarting", "canceling", "finished",
---   "failed", "canceled" (event.error where something failed)
+-- @param event "checkpoint" (event.id, event.path), "checkpoint_failed" (event.reason, and event.id
+--   unless it failed before it had one), or a state that the job comes to: "starting", "running",
+--   "restarting", "canceling", "finished", "failed", "canceled" (event.error where something failed)
 -- @param fn fn(event), where event.type is its name
 -- @return a function that removes the callback. Raises at the caller's line for unknown events.
 -- Example: job:on("checkpoint", function(event) print("checkpoint", event.id) end)

@@ -1,10 +1,12 @@
--- kill: the loop of real kills over the main job, for `make kill`. Not a spec: it takes minutes.
+-- kill: the loop of real kills over the main job, and over one whose barriers overtake full buffers, for
+-- `make kill`. Not a spec: it takes minutes.
 --
 --   lua5.4 spec/e2e/kill.lua [KILLS] [SEED] [LINES]           (50, of the clock, 1500000)
 local uv = require "luv"
 
 local kills = require "support.kills"
 local main_job = require "support.main_job"
+local pressed_kills = require "support.pressed_kills"
 
 local KILLS = tonumber(arg[1]) or 50
 local SEED = tonumber(arg[2]) or os.time()
@@ -33,7 +35,25 @@ local function work()
     table.concat(words, ", "), tally.rounds, #expected.visits))
 end
 
-local ok, message = xpcall(work, function(m) return type(m) == "string" and m or debug.traceback(m) end)
+-- As many kills again, with unaligned checkpoints.
+local function pressed_work()
+  local done, rounds = 0, 0
+  while done < KILLS do
+    rounds = rounds + 1
+    local dir = ("%s/pressed-%d"):format(folder, rounds)
+    assert(uv.fs_mkdir(dir, 448)) -- 0700
+    done = done + pressed_kills.run { folder = dir, records = 60000, kills = KILLS - done, seed = SEED + rounds }
+    os.execute(("rm -rf '%s'"):format(dir))
+  end
+  print(("unaligned checkpoints: %d kills in %d rounds, every record was written once"):format(done, rounds))
+end
+
+local function both()
+  work()
+  pressed_work()
+end
+
+local ok, message = xpcall(both, function(m) return type(m) == "string" and m or debug.traceback(m) end)
 if not ok then
   io.stderr:write(("kill: %s\nthe folder is kept: %s\n"):format(message, folder))
   os.exit(1)

@@ -98,6 +98,7 @@ static sc_task_snapshot_t *check_snapshot(lua_State *L, int arg) {
   snap->bytes = (uint64_t)opt_field(L, arg, "bytes", 0);
   snap->alignment_bytes = (uint64_t)opt_field(L, arg, "alignment_bytes", 0);
   snap->persisted_bytes = (uint64_t)opt_field(L, arg, "persisted_bytes", 0);
+  snap->unaligned = opt_field(L, arg, "unaligned", 0) != 0;
   snap->sync_ns = opt_field(L, arg, "sync_ns", 0);
   snap->async_ns = opt_field(L, arg, "async_ns", 0);
   snap->alignment_ns = opt_field(L, arg, "alignment_ns", 0);

@@ -22,7 +22,7 @@ describe("statistics", function()
     probe.statistics_task_name(s, 1, "sink 1/1")
     probe.statistics_task_name(s, 2, "nobody")
     probe.statistics_triggered(s, 7, 1000, true)
-    probe.statistics_ack(s, 7, 1030, { task = 1, bytes = 500, alignment_bytes = 40, persisted_bytes = 30,
+    probe.statistics_ack(s, 7, 1030, { task = 1, bytes = 500, alignment_bytes = 40, persisted_bytes = 30, unaligned = 1,
       sync_ns = 1500000, async_ns = 20000000, alignment_ns = 250000, start_delay_ns = 3000000 })
     local e = decoded(s).history[1]
     assert.equal("in_progress", e.status)
@@ -31,7 +31,7 @@ describe("statistics", function()
     assert.same({ name = "source 1/1", acknowledged = false }, e.tasks[1])
     assert.same({ name = "sink 1/1", acknowledged = true, ack_timestamp = 1030,
       end_to_end_duration = 30.0, state_size = 500, processed_data = 40, persisted_data = 30,
-      sync_duration = 1.5, async_duration = 20.0, alignment_duration = 0.25, start_delay = 3.0 }, e.tasks[2])
+      unaligned = true, sync_duration = 1.5, async_duration = 20.0, alignment_duration = 0.25, start_delay = 3.0 }, e.tasks[2])
     probe.statistics_ack(s, 7, 1050, { task = 0, bytes = 100, alignment_bytes = 2, persisted_bytes = 7 })
     probe.statistics_completed(s, 7, 1075, "/data/chk-7")
     local all = decoded(s)
@@ -39,7 +39,7 @@ describe("statistics", function()
     e.tasks = nil
     local expected = { id = 7, status = "completed", manual = true, trigger_timestamp = 1000,
       latest_ack_timestamp = 1050, end_to_end_duration = 75.0, state_size = 600, processed_data = 42,
-      persisted_data = 37, acknowledged = 2, path = "/data/chk-7" }
+      persisted_data = 37, unaligned = true, acknowledged = 2, path = "/data/chk-7" }
     assert.same(expected, e)
     assert.same({ completed = expected }, all.latest)
     assert.same({ triggered = 1, in_progress = 0, completed = 1, failed = 0, restored = 0 }, all.counts)

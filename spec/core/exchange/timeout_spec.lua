@@ -88,6 +88,33 @@ describe("aligned barrier with a timeout", function()
     assert.equal("|a, |", (x:kept(1)))
   end)
 
+  -- Each task of a chain needs 59 s for the record in front of the barrier; from 60 s after its start on
+  -- the checkpoint may overtake, whoever's timer that is.
+  it("147. accumulated over the chain: the time is the checkpoint's, not each task's", function()
+    local now, overtook = 0, {}
+    for task = 1, 8 do
+      local hop = crossing.new(1)
+      hop:push(0, "slow")
+      hop:barrier(0, 1, 60000, now >= 60000)
+      hop:urgent()
+      local done = now + 59000
+      if not hop.starts[1] and done >= 60000 then
+        now = 60000
+        hop:overtake(0, 1) -- the sender's timer
+        hop:urgent()
+      end
+      if not hop.starts[1] then
+        now = done
+        hop:poll()
+      end
+      overtook[task] = hop.overtakes[1]
+      assert.equal(hop.overtakes[1] and "|slow" or "|", (hop:kept(1)))
+      assert.equal(0, hop:close())
+    end
+    assert.same({ false, true, true, true, true, true, true, true }, overtook)
+    assert.equal(60000, now)
+  end)
+
   it("148. no timeout after an abort", function()
     x = crossing.new(2)
     x:barrier(0, 1, 100) x:poll()

@@ -251,6 +251,8 @@ describe("a job of two regions", function()
     assert.matches("a task failed", message, 1, true)
     wait_until("it does not come back", function() return states(job) == "running running" end)
     assert.same({ 2, 2 }, attempts(job), "both had ended by command")
+    local log <close> = assert(io.open(dir .. "/ckpt/job/log"))
+    assert.is_nil(log:read("a"):find("the rest runs on", 1, true))
     finish(job, 90, 90)
   end)
 
