@@ -19,8 +19,8 @@
  *   OPEN --queue full--> PAUSED --half of it gone--> OPEN;  either --finish, drain--> FINISHED
  *   (FINISHED: what is queued is still handed on, then the source has ended)
  *
- * A producer that has no `pause` loses what comes while the queue is full; that is counted. One that
- * has may still push what it has in its hands (the lines of one chunk), up to LIMIT_BYTES.
+ * A producer that has no `pause` loses what comes while the queue is full; that is counted. One
+ * that has may still push what it has in its hands (the lines of one chunk), up to LIMIT_BYTES.
  *
  * State: list "queue" (split mode), items [value] or [value, timestamp]: what was taken but not yet
  * handed on, at most `capacity` and what came with it. So a job that is stopped loses none of it.
@@ -122,8 +122,9 @@ static bool must_drop(lsc_push_t *p) {
     return false;
   sc_op_count(p->op.base.context, "numRecordsDropped", 1);
   if (!p->has_dropped)
-    say(p, SC_LOG_WARN, "more is pushed than the job takes, and the producer does not pause: what comes "
-        "while the queue is full is dropped, and counted as numRecordsDropped");
+    say(p, SC_LOG_WARN,
+        "more is pushed than the job takes, and the producer does not pause: what comes while the "
+        "queue is full is dropped, and counted as numRecordsDropped");
   p->has_dropped = true;
   return true;
 }
@@ -313,8 +314,8 @@ int lsc__push_source_list_splits(void *data, sc_bytes_t options, uint32_t parall
 
 static int check_controls(lua_State *L) {
   if (!lua_istable(L, 2))
-    return luaL_error(L, "push must return nothing, or a table with pause, resume and close, not a %s",
-                      luaL_typename(L, 2));
+    return luaL_error(L, "push must return nothing, or a table with pause, resume and close, not a "
+                      "%s", luaL_typename(L, 2));
   lua_pushnil(L);
   while (lua_next(L, 2)) {
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";

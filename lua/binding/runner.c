@@ -78,8 +78,8 @@ static int run(lsc_op_t *op, int nargs, int *nresults) {
   return status;
 }
 
-/* An error that core, or a callback of luv, has left: it fails the task whatever became of it in the
- * user's code. */
+/* An error that core, or a callback of luv, has left: it fails the task whatever became of it in
+ * the user's code. */
 static int take_fail(lsc_op_t *op, sc_error_t *err) {
   int code = op->fail.code;
   sc_error_set_operator(&op->fail, op->base.context->label);

@@ -23,7 +23,7 @@
 #include "host.h"
 
 typedef struct lsc_slot_luv {
-  int turn;        /* registry reference of the function that runs what is due; 0: luv is not loaded */
+  int turn;        /* registry reference of what runs what is due; 0: luv is not loaded */
   int fd;          /* of the loop: readable when something of it is ready */
   bool alive;      /* something was in the loop after the last turn */
   int timeout_ms;  /* then: nothing is due for so long; negative: until fd is readable */
