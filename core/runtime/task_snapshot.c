@@ -53,6 +53,8 @@ typedef struct snapshot_work {
   sc_keyed_t *window;
   char *dir;                    /* chk-N */
   int64_t created_ns;
+  int64_t first_barrier_ns;     /* 0: there was none */
+  bool captures;                /* its start opened captures */
 } snapshot_work_t;
 
 static void free_work(snapshot_work_t *w) {
@@ -217,6 +219,8 @@ static void submit(snapshot_work_t *w, sc_work_t *work) {
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
 static void cut_done(void *arg) {
   snapshot_work_t *w = arg;
+  if (w->captures && w->first_barrier_ns) /* an alignment lasts until the last barrier is in */
+    w->snapshot->alignment_ns = sc_world_mono_ns(w->attempt->config.world) - w->first_barrier_ns;
   if (!w->shares) {
     half_done(w);
     return;
@@ -420,6 +424,7 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
   if (may && !now)
     w->overtake_at_ms = b->overtake_at_ms;
   if (overtakes) {
+    w->captures = true;
     sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
   }
@@ -435,6 +440,7 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
   w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
                                                            : 0;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
+  w->first_barrier_ns = t->first_barrier_ns;
   t->first_barrier_ns = 0;
   w->created_ns = sc_world_mono_ns(world);
   w->snapshot->sync_ns = w->created_ns - begin;
