@@ -35,8 +35,11 @@ typedef struct sc_actor_ops {
   void (*start)(void *arg);   /* first call on the actor's own thread; may be NULL */
   int64_t (*step)(void *arg); /* one bounded step; returns a deadline as above */
   void (*stop)(void *arg);    /* last call on the actor's own thread; may be NULL */
-  /* How this actor waits; NULL waits on a condition. Returns when `fd` (an eventfd) becomes
-   * readable or `deadline_ns` passes. For slots whose script has an event loop of its own. */
+  /* Does it wait by itself? Asked on its own thread before each sleep; NULL: never. It then sleeps
+   * in `wait` and not on a condition: wait returns when `fd` (an eventfd, which the world makes now
+   * and drains) becomes readable, when `deadline_ns` passes, or before. For slots whose script has
+   * an event loop of its own; the others have no descriptor. */
+  bool (*waits)(void *arg);
   void (*wait)(void *arg, int fd, int64_t deadline_ns);
 } sc_actor_ops_t;
 

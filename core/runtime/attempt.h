@@ -39,6 +39,13 @@ typedef struct sc_host_ops {
   /* On the slot's thread. */
   int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
   void (*destroy)(void *host);                            /* likewise */
+  /* An event loop that the job's functions have in this host, on the slot's thread; all NULL: none.
+   * has_loop: is there one by now? turn: run what is due in it, without waiting: 1 if anything
+   * ran, 0 if not, negative with *err: fail a task of the slot. wait: until something is due in it,
+   * until `fd` is readable, or for `timeout_ns` (negative: without end), whichever is first. */
+  bool (*has_loop)(void *host);
+  int (*turn)(void *host, sc_error_t *err);
+  void (*wait)(void *host, int fd, int64_t timeout_ns);
   void *arg;
 } sc_host_ops_t;
 

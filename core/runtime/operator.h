@@ -94,6 +94,9 @@ typedef struct sc_operator_ops {
   /* True while a poll has emitted but not ended what it reads (a user's read call is suspended): no
    * snapshot is taken then. NULL: never. */
   bool (*mid_record)(sc_operator_t *op);
+  /* The input is to end: take nothing new, and let poll say ENDED when what was taken is handed on.
+   * Called before every poll from then on. NULL: the task ends it between two records. */
+  void (*drain)(sc_operator_t *op);
   int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
   void (*no_more_splits)(sc_operator_t *op);
   /* It has splits that it has not ended: an ask_split is for one more (enumerator.h). NULL:

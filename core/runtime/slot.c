@@ -342,6 +342,45 @@ static bool step_tasks(sc_slot_t *s) {
   return moved;
 }
 
+/* ---- the event loop of the job's functions ---- */
+
+static bool has_loop(sc_slot_t *s) {
+  const sc_host_ops_t *host = &s->attempt->config.host;
+  return s->host && s->started && host->has_loop && host->has_loop(s->host);
+}
+
+/* What is due in it runs between two rounds of the tasks. An error that belongs to none of them (a
+ * module's callback raised it) is the first one's: something must fail. */
+static bool turn_loop(sc_slot_t *s) {
+  if (!has_loop(s))
+    return false;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc = s->attempt->config.host.turn(s->host, &err);
+  if (rc < 0 && s->n_tasks)
+    sc_task_fail(s->tasks[0], &err);
+  sc_error_clear(&err);
+  return rc != 0;
+}
+
+static bool slot_waits(void *arg) {
+  return has_loop(arg);
+}
+
+/* Once more before it sleeps: the round of the tasks may have begun something in the loop, and only
+ * a turn makes that known to the system. */
+static void slot_wait(void *arg, int fd, int64_t deadline_ns) {
+  sc_slot_t *s = arg;
+  if (turn_loop(s))
+    return;
+  int64_t left_ns = -1;
+  if (deadline_ns != SC_STEP_ON_WAKE) {
+    left_ns = deadline_ns - sc_world_mono_ns(s->attempt->config.world);
+    if (left_ns <= 0)
+      return;
+  }
+  s->attempt->config.host.wait(s->host, fd, left_ns);
+}
+
 static bool idle_tasks(sc_slot_t *s) {
   bool began = false;
   for (uint32_t i = 0; i < s->n_tasks; i++)
@@ -387,7 +426,8 @@ static int64_t slot_step(void *arg) {
   if (!s->started)
     start_tasks(s);
   sc_mailbox_run(&s->mailbox, s);
-  bool moved = step_tasks(s);
+  bool moved = turn_loop(s);
+  moved |= step_tasks(s);
   int64_t now_ns = sc_world_mono_ns(s->attempt->config.world);
   sc_slot_turn(s, NULL, now_ns);
   if (moved) {
@@ -408,4 +448,5 @@ static int64_t slot_step(void *arg) {
   return next_deadline(s, now_ns);
 }
 
-const sc_actor_ops_t sc_slot_actor_ops = {.start = slot_start, .step = slot_step};
+const sc_actor_ops_t sc_slot_actor_ops = {
+    .start = slot_start, .step = slot_step, .waits = slot_waits, .wait = slot_wait};

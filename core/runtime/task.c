@@ -179,7 +179,10 @@ static int read_input(sc_task_t *t, int most) {
 /* Up to `most` polls of a source: how many something came of. */
 static int read_source(sc_task_t *t, int most) {
   sc_link_t *head = &t->chain.links[0];
-  if (t->draining && !mid_record(t)) {
+  if (t->draining && head->op->ops->drain) {
+    head->op->ops->drain(head->op);
+    t->wake_at_ms = 0;
+  } else if (t->draining && !mid_record(t)) {
     begin_end(t);
     return 1;
   }

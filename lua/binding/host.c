@@ -28,6 +28,7 @@ struct lsc_host {
   uint32_t n_names;    /* how many */
   struct lsc_op *current; /* whose function runs, or NULL */
   lsc_interrupt_t interrupt;
+  lsc_slot_luv_t luv;  /* the event loop of the job's functions */
 };
 
 /* What load_root needs; it runs protected. */
@@ -227,8 +228,10 @@ int lsc_host_create_from_source(const char *source, size_t n, const char *path, 
 void lsc_host_destroy(lsc_host_t *host) {
   if (!host)
     return;
-  if (host->L)
+  if (host->L) {
+    lsc_slot_luv_close(host);
     lua_close(host->L);
+  }
   lsc_allocator_destroy(host->allocator);
   lsc_interrupt_leave(&host->interrupt);
   for (uint32_t i = 0; i < host->n_names; i++)
@@ -243,6 +246,10 @@ lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host) {
 
 struct lsc_op **lsc_host_current(lsc_host_t *host) {
   return &host->current;
+}
+
+lsc_slot_luv_t *lsc_host_luv(const lsc_host_t *host) {
+  return (lsc_slot_luv_t *)&host->luv;
 }
 
 lua_State *lsc_host_state(lsc_host_t *host) {

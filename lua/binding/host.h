@@ -44,6 +44,9 @@ lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host);
 /* Where the host keeps the operator whose function runs now, or NULL: noted by who calls one. */
 struct lsc_op **lsc_host_current(lsc_host_t *host);
 
+/* What slot_luv.h keeps in the host. */
+struct lsc_slot_luv *lsc_host_luv(const lsc_host_t *host);
+
 /* The main thread of the state: coroutines are resumed from it. */
 lua_State *lsc_host_state(lsc_host_t *host);
 /* Push root.operators[index] on L, a thread of the host. May raise: call it under lsc_protect. */

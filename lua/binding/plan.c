@@ -8,6 +8,7 @@
 #include "codec.h"
 #include "host.h"
 #include "lua_operator.h"
+#include "slot_luv.h"
 
 #define LSC_PLAN "streamckpt.core.plan"
 
@@ -27,6 +28,18 @@ static int create_host(void *arg, const atomic_bool *canceled, void **host, sc_e
 
 static void destroy_host(void *host) {
   lsc_host_destroy(host);
+}
+
+static bool has_loop(void *host) {
+  return lsc_slot_luv_loaded(host);
+}
+
+static int turn_loop(void *host, sc_error_t *err) {
+  return lsc_slot_luv_turn(host, err);
+}
+
+static void wait_in_loop(void *host, int fd, int64_t timeout_ns) {
+  lsc_slot_luv_wait(host, fd, timeout_ns);
 }
 
 static void free_job_host(void *arg) {
@@ -342,7 +355,12 @@ int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t *
   }
   if (rc >= 0)
     rc = read_graph(L, p, parallelism, err);
-  p->options.host = (sc_host_ops_t){.create = create_host, .destroy = destroy_host, .arg = p->host};
+  p->options.host = (sc_host_ops_t){.create = create_host,
+                                    .destroy = destroy_host,
+                                    .has_loop = has_loop,
+                                    .turn = turn_loop,
+                                    .wait = wait_in_loop,
+                                    .arg = p->host};
   p->options.free_host_arg = free_job_host;
   lua_settop(L, box);
   *out = p;

@@ -43,11 +43,13 @@ function Job:__tostring()
   return ("streamckpt.job<%s, %s%s>"):format(self.title, tostring(status.state), checkpoint)
 end
 
+-- Stopped and not closed: luv 1.44 frees a handle that is still about to close when the interpreter
+-- ends, and looks into it afterwards; and the loop that would close it may never run again. The handle
+-- is kept for the next callback, and knows the job only while it polls.
 local function stop_polling(self)
-  if self.poll then
+  if self.polled then
     self.poll:stop()
-    self.poll:close()
-    self.poll = false
+    self.polled.job, self.polled = nil, false
   end
 end
 
@@ -281,22 +283,26 @@ end
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.
 local function start_polling(self)
   local uv = package.loaded.luv
-  if self.poll or type(uv) ~= "table" or not uv.new_poll then return end
+  if self.polled or type(uv) ~= "table" or not uv.new_poll then return end
   local fd = self.handle:fd()
   if type(fd) ~= "number" or fd < 0 then return end
-  local poll = uv.new_poll(fd)
-  if not poll then return end
-  self.poll = poll
-  poll:start("r", function()
+  if not self.poll or self.poll:is_closing() then self.poll = uv.new_poll(fd) end
+  if not self.poll then return end
+  local polled = { job = self }
+  self.polled = polled
+  self.poll:start("r", function()
+    local polling = polled.job
+    if not polling then return end
     local ok, trace = xpcall(deliver, function(err)
       return is_interrupt(err) and err or debug.traceback(err)
-    end, self)
+    end, polling)
     -- Ctrl-C ends a loop of luv as it does from any other callback.
     if is_interrupt(trace) then error(trace, 0) end
     if not ok then
       -- Without this an unreadable handle would be reported again at every turn of the loop.
-      stop_polling(self)
-      io.stderr:write(("streamckpt: events of job '%s' are lost: %s\n"):format(self.title, tostring(trace)))
+      stop_polling(polling)
+      io.stderr:write(("streamckpt: events of job '%s' are lost: %s\n"):format(polling.title,
+        tostring(trace)))
     end
   end)
 end
@@ -334,7 +340,7 @@ end
 -- @param title the job's name, for messages
 function job.wrap(handle, title)
   return setmetatable({ handle = handle, title = title, callbacks = {}, delivering = false,
-                        poll = false }, Job)
+                        poll = false, polled = false }, Job)
 end
 
 return job
