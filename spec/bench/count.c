@@ -2,7 +2,7 @@
  * count: runs the work of count_work.h in the engine, or without one, and prints one line of JSON.
  *
  *   count [engine=job|plain] [events=N] [keys=K] [skew=uniform|zipf] [pad=BYTES] [parallelism=P]
- *         [slots=N] [checkpoint=MS] [dir=FOLDER]
+ *         [slots=N] [checkpoint=MS] [dir=FOLDER] [unaligned=1]
  *
  * wall_s and cpu_s (of the whole process) are from the first event to the end of the job, made_s
  * and made_cpu_s to the last event: a job with checkpoints goes on to wait for its last one.
@@ -22,7 +22,7 @@
 
 typedef struct args {
   sc_count_work_t work;
-  uint64_t parallelism, slots, checkpoint_ms;
+  uint64_t parallelism, slots, checkpoint_ms, unaligned;
   const char *dir;
   bool plain;
 } args_t;
@@ -37,7 +37,8 @@ static void read_args(args_t *a, int argc, char **argv) {
   pthread_mutex_init(&a->work.lock, NULL);
   struct { const char *name; uint64_t *to; } numbers[] = {
       {"events", &a->work.events}, {"keys", &a->work.keys}, {"pad", &a->work.pad},
-      {"parallelism", &a->parallelism}, {"slots", &a->slots}, {"checkpoint", &a->checkpoint_ms}};
+      {"parallelism", &a->parallelism}, {"slots", &a->slots}, {"checkpoint", &a->checkpoint_ms},
+      {"unaligned", &a->unaligned}};
   for (int i = 1; i < argc; i++) {
     char *value = strchr(argv[i], '=');
     bool known = false;
@@ -142,9 +143,11 @@ static void run_job(args_t *a) {
   sc_job_options_t o = {
       .id = "count", .name = "count", .dir = a->checkpoint_ms ? a->dir : NULL,
       .checkpoint = {.interval_ms = (int64_t)a->checkpoint_ms, .timeout_ms = 600000,
-                     .max_concurrent = 1, .tolerable_failures = -1, .retain = 1},
+                     .max_concurrent = 1, .tolerable_failures = -1, .retain = 1,
+                     .unaligned = a->unaligned != 0},
       .n_slots = (uint32_t)a->slots, .segment_size = 32 * 1024, .exclusive_buffers = 2,
-      .floating_buffers = 8, .buffer_timeout_ms = 100, .log_level = SC_LOG_WARN};
+      .floating_buffers = 8, .overdraft_buffers = 5, .subtasks_per_file = 5,
+      .buffer_timeout_ms = 100, .log_level = SC_LOG_WARN};
   sc_restart_config("none", &o.restart, &err);
   sc_job_t *job;
   if (!engine || sc_job_start(engine, make_graph(a), &o, &job, &err) < 0)

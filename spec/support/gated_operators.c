@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "../../core/base/mem.h"
 #include "../../core/snapshot/redistribute.h"
@@ -14,7 +15,10 @@ typedef struct reader reader_t;
 struct gate {
   uint32_t splits;
   atomic_int_fast64_t allowed;
-  atomic_bool finished, fails;
+  atomic_bool finished, fails, presses;
+  atomic_int_fast64_t plug; /* the subtask that is held up, or -1 */
+  bool plugged;         /* it waits; under lock */
+  pthread_cond_t unplugged;
   pthread_mutex_t lock; /* guards the list */
   reader_t *readers;    /* the ones that live */
 };
@@ -36,11 +40,14 @@ struct reader {
 gate_t *gate_create(uint32_t splits) {
   gate_t *g = sc_calloc(1, sizeof *g);
   g->splits = splits;
+  atomic_init(&g->plug, -1);
   pthread_mutex_init(&g->lock, NULL);
+  pthread_cond_init(&g->unplugged, NULL);
   return g;
 }
 
 void gate_destroy(gate_t *g) {
+  pthread_cond_destroy(&g->unplugged);
   pthread_mutex_destroy(&g->lock);
   free(g);
 }
@@ -65,6 +72,36 @@ void gate_finish(gate_t *g) {
 void gate_fail(gate_t *g) {
   atomic_store(&g->fails, true);
   wake_all(g);
+}
+
+void gate_press(gate_t *g, bool yes) {
+  atomic_store(&g->presses, yes);
+}
+
+void gate_plug(gate_t *g, int64_t subtask) {
+  pthread_mutex_lock(&g->lock);
+  atomic_store(&g->plug, subtask);
+  pthread_cond_broadcast(&g->unplugged);
+  pthread_mutex_unlock(&g->lock);
+  wake_all(g); /* a reader that has nothing to do comes to it, too */
+}
+
+bool gate_plugged(gate_t *g) {
+  pthread_mutex_lock(&g->lock);
+  bool plugged = g->plugged;
+  pthread_mutex_unlock(&g->lock);
+  return plugged;
+}
+
+static void wait_at_plug(gate_t *g, int64_t subtask) {
+  if (atomic_load(&g->plug) != subtask)
+    return;
+  pthread_mutex_lock(&g->lock);
+  g->plugged = true;
+  while (atomic_load(&g->plug) == subtask)
+    pthread_cond_wait(&g->unplugged, &g->lock);
+  g->plugged = false;
+  pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- the source ---- */
@@ -104,6 +141,7 @@ static void make_value(reader_t *r, const split_t *s) {
 
 static int reader_poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   reader_t *r = (reader_t *)op;
+  wait_at_plug(r->gate, op->context->subtask);
   if (atomic_load(&r->gate->fails) && atomic_exchange(&r->gate->fails, false))
     return sc_fail(err, SC_EIO, "the gate fell");
   int64_t allowed = atomic_load(&r->gate->allowed);
@@ -202,6 +240,7 @@ const sc_operator_type_t gate_source_type = {
 
 typedef struct tally {
   sc_operator_t op;
+  gate_t *gate;   /* or NULL */
   int state;
   bool has_item;
   sc_buf_t value; /* to be emitted */
@@ -216,6 +255,8 @@ static int tally_open(sc_operator_t *op, sc_error_t *err) {
 static int tally_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   tally_t *t = (tally_t *)op;
   sc_op_context_t *c = op->context;
+  if (t->gate && atomic_load(&t->gate->presses)) /* slower than the source, by far */
+    nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
   sc_address_t at = {.state = t->state, .group = c->key_group, .key = c->key};
   sc_bytes_t old;
   sc_token_t token = {.i = 0};
@@ -261,6 +302,7 @@ static int tally_create(void *data, sc_bytes_t options, sc_op_context_t *context
                         sc_operator_t **out, sc_error_t *err) {
   tally_t *t = sc_calloc(1, sizeof *t);
   t->op = (sc_operator_t){&tally_ops, context};
+  t->gate = data;
   *out = &t->op;
   return 0;
 }

@@ -7,6 +7,10 @@
  * being the how manieth of its key this is, so that in an output that is exact once each n of a
  * key is there once.
  *
+ * A gate may also press: every value then takes the count a while, so that the buffers in front of
+ * it fill; and plug a reader: the next poll of that subtask waits until it is unplugged, and its
+ * slot with it, so that no barrier passes there.
+ *
  * Threads: any for the gate's functions. Ownership: create/destroy; the gate outlives the jobs.
  */
 #ifndef SC_SPEC_GATED_OPERATORS_H
@@ -22,9 +26,12 @@ void gate_destroy(gate_t *g);
 void gate_allow(gate_t *g, int64_t allowed); /* in all, of each split */
 void gate_finish(gate_t *g);                 /* what is allowed now is all there is */
 void gate_fail(gate_t *g);                   /* one reader fails once */
+void gate_press(gate_t *g, bool yes);
+void gate_plug(gate_t *g, int64_t subtask);  /* -1: none */
+bool gate_plugged(gate_t *g);                /* the reader waits there */
 
 extern const sc_operator_type_t gate_source_type; /* data: the gate */
-extern const sc_operator_type_t tally_type;
+extern const sc_operator_type_t tally_type;       /* data: the gate that presses it, or NULL */
 extern const sc_operator_type_t farewell_type; /* hands on, and emits "bye" at its end */
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "../../core/base/mem.h"
-#include "../../core/runtime/job.h"
+#include "../../core/runtime/attempt.h"
+#include "../../core/runtime/job_parts.h"
 #include "../../core/runtime/world_real.h"
 #include "gated_operators.h"
 #include "lost_after.h"
@@ -47,6 +48,8 @@ static int engine_destroy(lua_State *L) {
   engine_t *e = luaL_checkudata(L, 1, ENGINE);
   if (!e->engine)
     return 0;
+  for (int i = 0; i < 2; i++)
+    gate_plug(e->gates[i], -1);
   sc_engine_destroy(e->engine);
   for (int i = 0; i < 2; i++)
     gate_destroy(e->gates[i]);
@@ -88,6 +91,23 @@ static int engine_allow(lua_State *L) {
 static int engine_finish(lua_State *L) {
   gate_finish(check_gate(L, 2));
   return 0;
+}
+
+/* engine:press(yes): values take the count a while */
+static int engine_press(lua_State *L) {
+  gate_press(check_engine(L)->gates[0], lua_toboolean(L, 2));
+  return 0;
+}
+
+/* engine:plug([subtask]): hold up that reader, and its slot; nothing: none */
+static int engine_plug(lua_State *L) {
+  gate_plug(check_engine(L)->gates[0], luaL_optinteger(L, 2, -1));
+  return 0;
+}
+
+static int engine_plugged(lua_State *L) {
+  lua_pushboolean(L, gate_plugged(check_engine(L)->gates[0]));
+  return 1;
 }
 
 static int engine_break(lua_State *L) {
@@ -153,7 +173,8 @@ static int add_pipeline(lua_State *L, sc_graph_t *g, gate_t *gate, const char *c
   put_options(&options, "dir", out);
   const sc_node_spec_t specs[] = {
       {.uid = uids[0], .name = uids[0], .type = &gate_source_type, .data = gate, .parallelism = p},
-      {.uid = uids[1], .name = uids[1], .type = &tally_type, .parallelism = p, .keyed = true},
+      {.uid = uids[1], .name = uids[1], .type = &tally_type, .data = gate, .parallelism = p,
+       .keyed = true},
       {.uid = uids[2], .name = uids[2], .type = sc_operator_type_find("file_sink"),
        .parallelism = p, .options = sc_buf_bytes(&options)},
   };
@@ -185,7 +206,8 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
 }
 
 /* engine:start{dir =, out =, early =, second =, parallelism =, slots =, interval_ms =, retain =,
- * attempts =, delay_ms =, from =, tolerable =, unsynced =}: a job, or nil, error */
+ * attempts =, delay_ms =, from =, tolerable =, unsynced =, unaligned = 1, timeout_ms =}: a job, or
+ * nil, error */
 static int engine_start(lua_State *L) {
   engine_t *e = check_engine(L);
   sc_error_t err = SC_ERROR_INIT;
@@ -196,13 +218,15 @@ static int engine_start(lua_State *L) {
   sc_job_options_t o = {
       .id = "job", .name = "job", .dir = opt_str(L, "dir"), .unsynced = opt_int(L, "unsynced", 0),
       .from = opt_str(L, "from"),
-      .checkpoint = {.interval_ms = interval_ms, .timeout_ms = 600000, .max_concurrent = 1,
+      .checkpoint = {.interval_ms = interval_ms, .timeout_ms = opt_int(L, "timeout_ms", 600000),
+                     .max_concurrent = 1, .unaligned = opt_int(L, "unaligned", 0),
                      .tolerable_failures = opt_int(L, "tolerable", -1),
                      .retain = (uint32_t)opt_int(L, "retain", 1)},
       .restart = {.kind = SC_RESTART_FIXED_DELAY, .attempts = opt_int(L, "attempts", 0),
                   .delay_ms = opt_int(L, "delay_ms", 0)},
       .n_slots = (uint32_t)opt_int(L, "slots", opt_int(L, "parallelism", 1)),
       .segment_size = 256, .exclusive_buffers = 2, .floating_buffers = 4, .buffer_timeout_ms = 100,
+      .subtasks_per_file = (uint32_t)opt_int(L, "per_file", 5),
       .log_level = SC_LOG_OFF};
   sc_job_t **box = lua_newuserdatauv(L, sizeof *box, 1);
   *box = NULL;
@@ -283,10 +307,10 @@ static int job_wait(lua_State *L) {
   }
 }
 
-/* job:checkpoint(): its id, or nil, error */
-static int job_checkpoint(lua_State *L) {
+/* job:answer(ticket): the id of the checkpoint that was asked for, or nil, error */
+static int job_answer(lua_State *L) {
   sc_job_t *job = check_job(L);
-  uint64_t ticket = sc_job_checkpoint(job), id = 0;
+  uint64_t ticket = (uint64_t)luaL_checkinteger(L, 2), id = 0;
   sc_error_t err = SC_ERROR_INIT;
   int rc;
   while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
@@ -297,18 +321,30 @@ static int job_checkpoint(lua_State *L) {
   return 1;
 }
 
-/* job:stop(drain): the checkpoint's id when it has ended, or nil, error */
-static int job_stop(lua_State *L) {
-  sc_job_t *job = check_job(L);
-  uint64_t ticket = sc_job_stop(job, lua_toboolean(L, 2)), id = 0;
-  sc_error_t err = SC_ERROR_INIT;
-  int rc;
-  while ((rc = sc_job_ticket(job, ticket, &id, &err)) == 0)
-    news(L, job);
-  if (rc < 0)
-    return probe_fail(L, rc, &err);
-  lua_pushinteger(L, (lua_Integer)id);
+/* job:ask(): the ticket of a checkpoint */
+static int job_ask(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sc_job_checkpoint(check_job(L)));
   return 1;
+}
+
+/* job:ask_stop(drain): the ticket of a stop, whose answer comes when the job has ended */
+static int job_ask_stop(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sc_job_stop(check_job(L), lua_toboolean(L, 2)));
+  return 1;
+}
+
+/* job:checkpoint(), job:stop(drain): ask, and wait for the answer */
+static int job_checkpoint(lua_State *L) {
+  lua_settop(L, 1);
+  job_ask(L);
+  return job_answer(L);
+}
+
+static int job_stop(lua_State *L) {
+  lua_settop(L, 2);
+  job_ask_stop(L);
+  lua_replace(L, 2);
+  return job_answer(L);
 }
 
 /* job:wait_checkpoint(id): wait until one that is no older has completed; its id, or nil where the
@@ -356,6 +392,19 @@ static int job_records(lua_State *L) {
   return 1;
 }
 
+/* job:buffers(): how many are out of their pools, of the attempts that run */
+static int job_buffers(lua_State *L) {
+  sc_job_t *job = check_job(L);
+  lua_Integer n = 0;
+  pthread_mutex_lock(&job->view.lock);
+  for (uint32_t i = 0; i < job->layout->n; i++)
+    if (job->view.regions[i].attempt)
+      n += sc_pool_outstanding(job->view.regions[i].attempt->pool);
+  pthread_mutex_unlock(&job->view.lock);
+  lua_pushinteger(L, n);
+  return 1;
+}
+
 static int job_cancel(lua_State *L) {
   sc_job_cancel(check_job(L));
   return 0;
@@ -364,11 +413,13 @@ static int job_cancel(lua_State *L) {
 static const luaL_Reg engine_methods[] = {
     {"start", engine_start},   {"fail", engine_fail},   {"failed", engine_failed},
     {"allow", engine_allow},   {"finish", engine_finish}, {"break_gate", engine_break},
+    {"press", engine_press},   {"plug", engine_plug},   {"plugged", engine_plugged},
     {"destroy", engine_destroy}, {"__gc", engine_destroy}, {NULL, NULL},
 };
 
 static const luaL_Reg job_methods[] = {
     {"status", job_status}, {"wait", job_wait}, {"checkpoint", job_checkpoint}, {"stop", job_stop},
+    {"ask", job_ask}, {"ask_stop", job_ask_stop}, {"answer", job_answer}, {"buffers", job_buffers},
     {"wait_checkpoint", job_wait_checkpoint}, {"cancel", job_cancel}, {"records", job_records},
     {"__gc", job_gc}, {NULL, NULL},
 };

@@ -250,6 +250,23 @@ describe("replay", function()
       end
     end)
 
+    it("138. of one input, where all that the other one had is read", function()
+      keep({ edge = 0, side = 1 }, { record(number(1)), record(number(2)) })
+      keep({ edge = 1, side = 0, watermark = 4 }, { record(number(3)) }, { record(number(4)) })
+      local function rest_of(n)
+        local r = open { "rebalance", "rebalance" }
+        read(r, 1, n)
+        return probe.replay_rest(r, 0, "chk-1")
+      end
+      for n = 0, 4 do
+        local rest = rest_of(n)
+        local edges, all = {}, { "1", "2", "3@11", "4@11" }
+        for i, h in ipairs(rest) do edges[i] = h.edge end
+        assert.same(n < 2 and { 0, 1 } or n < 4 and { 1 } or {}, edges, "after " .. n)
+        assert.equal(table.concat(all, " ", n + 1), (restore(rest, "rebalance", 1)):gsub("@%d+", "@11"))
+      end
+    end)
+
     it("whole, by the holder's number, on an edge without keys", function()
       keep({ receiver = 4, origin = 0, directory = "chk-9" }, { record(number(1)), record(number(2)) })
       local rest = rest_after("rebalance", 1, 3, 1, 1)

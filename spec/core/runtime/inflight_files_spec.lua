@@ -86,6 +86,28 @@ describe("inflight_files", function()
     assert.equal(0, f.buffers())
   end)
 
+  it("142. a thousand channels with a byte each cost a thousand bytes and a head each, once", function()
+    local function cost(channels)
+      local f = open(1, 1)
+      local parts = {}
+      for i = 1, channels do
+        parts[i] = { edge = 0, sender = i, receiver = 1, side = 1, buffers = { "x" } }
+      end
+      f.begin(0, 7)
+      f.add(0, 7, parts)
+      local told = f.out[1]
+      assert.equal(channels, #told.handles)
+      return told.bytes, #file(7), told.handles
+    end
+    local one, of_one = cost(1)
+    probe.storage_remove(s, dir .. "/chk-7/r0-g0-a3.inflight")
+    local all, of_all, handles = cost(1000)
+    assert.equal(12 + 1, one)
+    assert.equal(1000 * one, all)
+    assert.equal(of_one + 999 * one, of_all) -- the file's own head is there once
+    for _, h in ipairs(handles) do assert.equal(one, h.bytes) end
+  end)
+
   it("finishes a file when every member is through, and gives buffers back before", function()
     local f = open(4, 3)
     for m = 0, 3 do f.begin(m, 7) end
