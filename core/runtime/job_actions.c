@@ -303,7 +303,12 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   cut->next = job->cuts;
   job->cuts = cut;
   sc__view_lock(job);
-  sc_statistics_triggered(job->view.statistics, act->id, act->timestamp_ms, act->request != 0);
+  /* Who leaves from now on was told so after this trigger, and is waited for. */
+  sc_statistics_triggered(job->view.statistics,
+                          &(sc_statistics_begin_t){.id = act->id,
+                                                   .trigger_ms = act->timestamp_ms,
+                                                   .manual = act->request != 0,
+                                                   .finished = job->finished});
   sc__view_unlock(job);
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)%s", act->n_tasks,
               act->n_tasks == 1 ? "" : "s", act->stop ? ": the job stops with it" : "");
@@ -469,6 +474,9 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
     case SC_ACT_COMPLETE: complete(job, act); break;
     case SC_ACT_ABORT: aborted(job, act); break;
     case SC_ACT_DELETE:
+      sc__view_lock(job);
+      sc_statistics_discarded(job->view.statistics, act->id);
+      sc__view_unlock(job);
       sc__job_file_work(job, run_delete, done_delete, new_id(job, act->id));
       break;
     case SC_ACT_DISCARD: discard(job, act); break;

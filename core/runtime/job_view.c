@@ -29,7 +29,7 @@ void sc__view_init(sc_job_t *job) {
   pthread_mutex_init(&v->lock, NULL);
   v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  v->statistics = sc_statistics_create(HISTORY, job->graph->n_tasks);
+  v->statistics = sc_statistics_create(HISTORY);
   v->rows_tail = &v->rows;
   v->regions = sc_calloc(job->layout->n, sizeof *v->regions);
   v->last_metrics = sc_calloc(job->graph->n_tasks, sizeof *v->last_metrics);
@@ -38,11 +38,7 @@ void sc__view_init(sc_job_t *job) {
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
     const sc_chain_plan_t *c = &job->graph->chains[i];
     char *chain = sc_graph_chain_name(job->graph, c);
-    for (uint32_t s = 0; s < c->parallelism; s++) {
-      char *name = sc_format("%s %u/%u", chain, s + 1, c->parallelism);
-      sc_statistics_task_name(v->statistics, c->first_task + s, name);
-      free(name);
-    }
+    sc_statistics_add_task(v->statistics, chain, c->parallelism);
     free(chain);
   }
 }

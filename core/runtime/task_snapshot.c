@@ -53,6 +53,8 @@ typedef struct snapshot_work {
   sc_keyed_t *window;
   char *dir;                    /* chk-N */
   int64_t created_ns;
+  int64_t first_barrier_ns;     /* 0: there was none */
+  bool captures;                /* its start opened captures: the alignment ends with them */
 } snapshot_work_t;
 
 static void free_work(snapshot_work_t *w) {
@@ -212,9 +214,17 @@ static void submit(snapshot_work_t *w, sc_work_t *work) {
     sc_world_submit(w->attempt->config.world, work);
 }
 
+/* From the first barrier to now. */
+static int64_t aligned_for(const snapshot_work_t *w) {
+  int64_t now_ns = sc_world_mono_ns(w->attempt->config.world);
+  return w->first_barrier_ns ? now_ns - w->first_barrier_ns : 0;
+}
+
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
 static void cut_done(void *arg) {
   snapshot_work_t *w = arg;
+  if (w->captures) /* the last of them was closed by now */
+    w->snapshot->alignment_ns = aligned_for(w);
   if (!w->shares) {
     half_done(w);
     return;
@@ -415,6 +425,7 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
     sc_output_barrier(t->chain.outputs[i], b, now, w->cut);
   if (may && !now)
     w->overtake_at_ms = b->overtake_at_ms;
+  w->captures = overtakes;
   if (overtakes) {
     sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
@@ -431,6 +442,7 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
   w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
                                                            : 0;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
+  w->first_barrier_ns = t->first_barrier_ns;
   t->first_barrier_ns = 0;
   w->created_ns = sc_world_mono_ns(world);
   w->snapshot->sync_ns = w->created_ns - begin;

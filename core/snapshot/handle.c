@@ -35,6 +35,20 @@ sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap) {
   return copy;
 }
 
+static uint64_t handle_size(const sc_handle_t *h) {
+  if (h->kind == SC_HANDLE_INFLIGHT) /* its share of a file that belongs to others, too */
+    return h->inflight.bytes;
+  return h->file ? h->length : h->inlined.len;
+}
+
+uint64_t sc_task_snapshot_size(const sc_task_snapshot_t *snap) {
+  uint64_t size = 0;
+  for (uint32_t i = 0; i < snap->n_operators; i++)
+    for (uint32_t k = 0; k < snap->operators[i].n_handles; k++)
+      size += handle_size(&snap->operators[i].handles[k]);
+  return size;
+}
+
 void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap) {
   for (uint32_t i = 0; i < snap->n_operators; i++) {
     sc_operator_snapshot_t *op = &snap->operators[i];

@@ -95,6 +95,8 @@ typedef struct sc_task_snapshot {
 sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uint32_t n_operators);
 void sc_task_snapshot_destroy(sc_task_snapshot_t *snap); /* NULL is fine; touches no file */
 sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap);
+/* Bytes of all that it refers to, whenever that was written. */
+uint64_t sc_task_snapshot_size(const sc_task_snapshot_t *snap);
 /* Take the in-flight data out: its file belongs to other tasks, too. */
 void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap);
 /* Append an empty handle of a kind to an operator's snapshot; the pointer lives until the next. */

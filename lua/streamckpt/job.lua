@@ -212,11 +212,19 @@ function methods:stop(options)
   return path
 end
 
---- What became of the checkpoints: counts, the latest ones, a history with every task.
--- @return {counts = {triggered, in_progress, completed, failed, restored}, latest = {completed, failed,
---   restored}, history = the ten newest, newest first, each with id, status, manual, path, reason,
---   trigger_timestamp, end_to_end_duration, state_size, tasks ...}; durations in ms, timestamps in ms
---   since 1970, sizes in bytes; or nil, message, code
+--- What became of the checkpoints: counts, the latest ones, a history with every task and its subtasks.
+-- @return {counts = {triggered, in_progress, completed, failed, restored}, latest = {completed, savepoint,
+--   failed, restored}, history = the ten newest, newest first}; or nil, message, code.
+--   Each has id, status ("in_progress", "completed", "failed"), checkpoint_type ("checkpoint",
+--   "unaligned_checkpoint", "savepoint"), manual, trigger_timestamp, latest_ack_timestamp,
+--   end_to_end_duration, num_subtasks, num_acknowledged_subtasks, checkpointed_size (written for it),
+--   state_size (all that it refers to), processed_data (read while it was aligned), persisted_data (in
+--   flight, and kept), tasks; a completed one completed_timestamp, path, discarded (deleted since); a failed
+--   one failure_timestamp, reason. A task has name, status, the same times, counts and sizes, subtasks; a
+--   subtask index (from 0), acknowledged, finished (it had, before the checkpoint), ack_timestamp,
+--   end_to_end_duration, sync_duration, async_duration, alignment_duration, start_delay,
+--   unaligned_checkpoint, the same sizes. Durations are in ms, timestamps in ms since 1970, sizes in bytes;
+--   what is not known is absent.
 -- Example: print(job:checkpoints().counts.completed)
 function methods:checkpoints()
   return shown(report.checkpoints, enter(self, "checkpoints"):statistics())

@@ -49,7 +49,8 @@ local function checkpoint_row(c)
   return {
     tostring(c.id), c.status == "in_progress" and "in progress" or c.status,
     os.date("%H:%M:%S", c.trigger_timestamp // 1000), duration(c.end_to_end_duration),
-    size(c.state_size), ("%d/%d"):format(c.acknowledged, #c.tasks), c.path or c.reason or "",
+    size(c.state_size), ("%d/%d"):format(c.num_acknowledged_subtasks, c.num_subtasks),
+    c.path or c.reason or "",
   }
 end
 

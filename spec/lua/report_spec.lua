@@ -8,14 +8,14 @@ describe("report.checkpoints", function()
       counts = { triggered = 12, in_progress = 1, completed = 9, failed = 2, restored = 1 },
       latest = { restored = { id = 3, path = "ckpt/a/chk-3" } },
       history = {
-        { id = 12, status = "in_progress", trigger_timestamp = NOON + 999, state_size = 0, acknowledged = 1,
-          tasks = { {}, {} } },
+        { id = 12, status = "in_progress", trigger_timestamp = NOON + 999, state_size = 0,
+          num_acknowledged_subtasks = 1, num_subtasks = 2 },
         { id = 11, status = "failed", trigger_timestamp = NOON, end_to_end_duration = 61500.0, state_size = 1536,
-          acknowledged = 1, tasks = { {}, {} }, reason = "it took too long" },
+          num_acknowledged_subtasks = 1, num_subtasks = 2, reason = "it took too long" },
         { id = 9, status = "completed", trigger_timestamp = NOON, end_to_end_duration = 999.0,
-          state_size = 3 << 30, acknowledged = 2, tasks = { {}, {} }, path = "ckpt/a/chk-9" },
+          state_size = 3 << 30, num_acknowledged_subtasks = 2, num_subtasks = 2, path = "ckpt/a/chk-9" },
         { id = 8, status = "completed", trigger_timestamp = NOON, end_to_end_duration = 600000.0,
-          state_size = 1023, acknowledged = 2, tasks = { {}, {} }, path = "ckpt/a/chk-8" },
+          state_size = 1023, num_acknowledged_subtasks = 2, num_subtasks = 2, path = "ckpt/a/chk-8" },
       },
     }
     assert.equals([[
