@@ -163,12 +163,12 @@ static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause
   char *text = NULL;
   switch (cause) {
   case SC_CAUSE_BLOCKED:
-    text = sc_format("it was in a library call that did not return%s: no barrier can pass meanwhile, "
-                     "so give the call a timeout", place);
+    text = sc_format("it was in a library call that did not return%s: no barrier can pass "
+                     "meanwhile, so give the call a timeout", place);
     break;
   case SC_CAUSE_SKEW:
-    text = sc_format("no other subtask of it had more than %s before its barrier%s: one key, or few, "
-                     "have most of the records, so spread them over more keys",
+    text = sc_format("no other subtask of it had more than %s before its barrier%s: one key, or "
+                     "few, have most of the records, so spread them over more keys",
                      size(others, most), place);
     break;
   case SC_CAUSE_SINK:
@@ -180,8 +180,8 @@ static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause
                      "operator's parallelism", t->place);
     break;
   case SC_CAUSE_IN_FLIGHT:
-    text = sc_strdup("so much data was in flight: let barriers overtake it with checkpoint.unaligned "
-                     "= true, or keep less of it with fewer network buffers");
+    text = sc_strdup("so much data was in flight: let barriers overtake it with "
+                     "checkpoint.unaligned = true, or keep less of it with fewer network buffers");
     break;
   default:
     text = sc_strdup("what it did meanwhile is not known");
@@ -217,8 +217,8 @@ static void explain_storage(const sc_explain_input_t *in, int64_t ns, const char
                             sc_explanation_t *out) {
   char *head = head_of(in), time[WORD];
   out->cause = SC_CAUSE_STORAGE;
-  out->text = sc_format("%s, of which the storage took %s to %s; put checkpoint.dir on a faster disk",
-                        head, span(time, ns), what);
+  out->text = sc_format("%s, of which the storage took %s to %s; put checkpoint.dir on a faster "
+                        "disk", head, span(time, ns), what);
   free(head);
 }
 

@@ -8,6 +8,7 @@
 sc_statistics_t *sc_statistics_create(uint32_t history) {
   sc_statistics_t *s = sc_calloc(1, sizeof *s);
   s->history = history ? history : 1;
+  s->explain_after_ms = 1000;
   s->entries = sc_calloc(s->history, sizeof *s->entries);
   return s;
 }
@@ -39,8 +40,17 @@ void sc_statistics_destroy(sc_statistics_t *s) {
 void sc_statistics_add_task(sc_statistics_t *s, const char *name, uint32_t subtasks) {
   sc_assert(s->triggered == 0);
   s->tasks = sc_realloc(s->tasks, (s->n_tasks + 1) * sizeof *s->tasks);
-  s->tasks[s->n_tasks++] = (sc__task_name_t){sc_strdup(name), s->n_subtasks, subtasks};
+  s->tasks[s->n_tasks++] = (sc__task_name_t){sc_strdup(name), s->n_subtasks, subtasks, false};
   s->n_subtasks += subtasks;
+}
+
+void sc_statistics_task_is_sink(sc_statistics_t *s) {
+  sc_assert(s->n_tasks > 0);
+  s->tasks[s->n_tasks - 1].sink = true;
+}
+
+void sc_statistics_explain_after(sc_statistics_t *s, int64_t ms) {
+  s->explain_after_ms = ms;
 }
 
 static sc__entry_t *find(const sc_statistics_t *s, uint64_t id) {
@@ -90,13 +100,16 @@ void sc_statistics_triggered(sc_statistics_t *s, const sc_statistics_begin_t *be
                      .manual = begin->manual,
                      .savepoint = begin->savepoint,
                      .trigger_ms = begin->trigger_ms,
+                     .waited_ms = begin->waited_ms,
+                     .prepared_ms = begin->prepared_ms,
                      .latest_ack_ms = SC_UNKNOWN,
                      .end_ms = SC_UNKNOWN,
                      .subtasks = sc_calloc(s->n_subtasks, sizeof *e->subtasks)};
   for (uint32_t i = 0; i < s->n_subtasks; i++) {
     e->subtasks[i].ack_ms = SC_UNKNOWN;
     if (begin->finished && begin->finished[i])
-      acknowledge(e, i, &(sc__subtask_entry_t){.ack_ms = begin->trigger_ms, .finished = true});
+      acknowledge(e, i, &(sc__subtask_entry_t){.ack_ms = begin->trigger_ms, .finished = true,
+                                                .last_from = SC_EXPLAIN_NOBODY});
   }
   s->triggered++;
   open_id(s, begin->id);
@@ -116,6 +129,9 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
                                                .persisted = snap->persisted_bytes},
                                      .sync_ns = snap->sync_ns,
                                      .async_ns = snap->async_ns,
+                                     .storage_ns = snap->storage_ns,
+                                     .last_from = snap->last_from,
+                                     .queued = snap->queued_bytes,
                                      .alignment_ns = snap->alignment_ns,
                                      .start_delay_ns = snap->start_delay_ns});
 }
@@ -169,6 +185,14 @@ void sc_statistics_discarded(sc_statistics_t *s, uint64_t id) {
     e->discarded = true;
   if (s->latest_completed.id == id)
     s->latest_completed.discarded = true;
+}
+
+bool sc_statistics_explain(const sc_statistics_t *s, uint64_t id, int64_t now_ms,
+                           sc_explanation_t *out) {
+  const sc__entry_t *e = find(s, id);
+  if (e)
+    sc__statistics_explain(s, e, now_ms, out);
+  return e != NULL;
 }
 
 void sc_statistics_restored(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *path) {

@@ -247,8 +247,8 @@ void sc_task_replay_end(sc_task_t *t); /* give up what is unread */
 uint32_t sc_task_replay_rest(const sc_task_t *t, sc_inflight_rest_t **out);
 /* task_snapshot.c */
 /* `overtakes`: inputs are captured. */
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
-                      uint64_t alignment_bytes);
+/* `e` is the SNAPSHOT event; of a source's trigger only its barrier is set. */
+void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e);
 void sc_task_submit_ready(sc_task_t *t);
 void sc_task_aborted(sc_task_t *t, uint64_t id);
 void sc_task_leave_files(sc_task_t *t); /* of in-flight data: nobody waits for its share there */

@@ -282,6 +282,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
       .all_or_none = field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
+  o->explain_after_ms = field_int(L, "explain_after", 1000);
   o->externalized = externalized(field_str(L, "externalized"));
   o->synchronous = field_bool(L, "sync");
   o->at_least_once = field_bool(L, "at_least_once");
