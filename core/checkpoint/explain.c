@@ -107,6 +107,21 @@ static uint32_t slowest_edge(const sc_explain_input_t *in, const sc_explanation_
   return at;
 }
 
+/* Whose fault a late barrier is. Who waits only for the thread, which another task keeps, was not
+ * seen; that other one was. */
+static uint32_t culprit(const sc_explain_input_t *in, const sc_explanation_t *e) {
+  uint32_t at = slowest_edge(in, e), seen = SC_EXPLAIN_NOBODY;
+  if (at < in->n && (in->subtasks[at].seen || in->subtasks[at].queued))
+    return at;
+  for (uint32_t i = 0; i < in->n && seen == SC_EXPLAIN_NOBODY; i++)
+    if (in->subtasks[i].seen)
+      seen = i;
+  for (uint32_t i = 0; i < e->n_path; i++)
+    if (in->subtasks[e->path[i]].seen)
+      seen = e->path[i];
+  return seen == SC_EXPLAIN_NOBODY ? at : seen;
+}
+
 /* ---- a barrier that came late ---- */
 
 /* One subtask has the queue: at least twice that of any sibling. *most: the longest of theirs. */
@@ -286,7 +301,7 @@ static void explain_slow(const sc_explain_input_t *in, uint32_t last, sc_explana
   if (longest == in->waited_ns)
     explain_queue(in, out);
   else if (longest == p.barrier_ns)
-    explain_wait(in, slowest_edge(in, out), out);
+    explain_wait(in, culprit(in, out), out);
   else if (longest == p.sync_ns)
     explain_sync(in, last, out);
   else if (longest == p.async_ns)

@@ -51,6 +51,13 @@ void sc_statistics_explain_after(sc_statistics_t *s, int64_t ms);
 void sc_statistics_triggered(sc_statistics_t *s, const sc_statistics_begin_t *begin);
 void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
                        const sc_task_snapshot_t *snap);
+/* When the oldest that is in progress, of those in the history, was triggered; INT64_MAX: none. */
+int64_t sc_statistics_oldest_trigger(const sc_statistics_t *s);
+/* Add the subtasks that a checkpoint in progress waits for: one flag for each. */
+void sc_statistics_waits(const sc_statistics_t *s, bool *waits);
+/* A subtask that is waited for was seen in a function (place), or in a call of C that does not come
+ * back (NULL). returned: at the place such a call had just done so. */
+void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, bool returned);
 void sc_statistics_completed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *path);
 void sc_statistics_failed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *reason);
 /* A completed one was deleted, since newer ones take its place. */

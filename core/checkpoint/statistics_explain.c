@@ -40,7 +40,10 @@ static sc_explain_subtask_t subtask_of(const sc_statistics_t *s, const sc__entry
                                 .written = t->sizes.checkpointed,
                                 .persisted = t->sizes.persisted,
                                 .last_from = acknowledged ? t->last_from : SC_EXPLAIN_NOBODY,
-                                .queued = t->queued};
+                                .queued = t->queued,
+                                .place = t->place,
+                                .seen = t->seen,
+                                .blocked = t->blocked};
 }
 
 void sc__statistics_explain(const sc_statistics_t *s, const sc__entry_t *e, int64_t now_ms,

@@ -26,6 +26,8 @@ typedef struct sc__subtask_entry {
   int64_t storage_ns;    /* of async_ns */
   uint32_t last_from;    /* subtask whose barrier came last, or SC_EXPLAIN_NOBODY */
   uint64_t queued;       /* bytes before that barrier */
+  bool seen, blocked;    /* at work while it was waited for; in a call of C that did not return */
+  char *place;           /* where, or NULL */
 } sc__subtask_entry_t;
 
 typedef enum { SC__IN_PROGRESS, SC__COMPLETED, SC__FAILED } sc__status_t;

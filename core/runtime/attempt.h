@@ -24,6 +24,7 @@
 #include "../base/mailbox.h"
 #include "../exchange/input.h"
 #include "chain.h"
+#include "host_watch.h"
 #include "inflight_files.h"
 #include "regions.h"
 
@@ -32,11 +33,11 @@ typedef struct sc_slot sc_slot_t;
 typedef struct sc_task sc_task_t;
 
 /* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only.
- * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread
- * look at it. */
+ * `watch->canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the
+ * thread look at it. */
 typedef struct sc_host_ops {
   /* On the slot's thread. */
-  int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
+  int (*create)(void *arg, sc_host_watch_t *watch, void **host, sc_error_t *err);
   void (*destroy)(void *host);                            /* likewise */
   void *arg;
 } sc_host_ops_t;
@@ -52,6 +53,8 @@ typedef enum {
   SC_REPORT_FINISH,         /* the task asks to leave */
   SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
   SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
+  SC_REPORT_SEEN,           /* bytes: the function and line that the task is in, with a zero; id
+                               1: a call of C had just returned there */
   SC_REPORT_SLOT_GONE,
   SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
 } sc_report_kind_t;
@@ -166,6 +169,12 @@ struct sc_slot {
   bool host_failed, flushed;
   atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
   atomic_bool down;                 /* its tasks are destroyed */
+  sc_host_watch_t watch;            /* the host's */
+  atomic_uint_fast64_t turns;       /* of its tasks so far: one that stands is in some call */
+  struct {
+    const char *running;            /* what ran then, and in which turn; NULL: nobody has asked */
+    uint64_t turn;
+  } sampled;                        /* the coordinator's: when it asked last */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
   sc_task_t **tasks;                /* in the order of the graph */
@@ -205,6 +214,11 @@ void sc_attempt_cancel(sc_attempt_t *a);
 /* Interrupt the slots that are not down yet: some user function does not come to its end. */
 void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
+/* See what keeps the tasks of `waits` (each by number) busy: a task whose user code can be looked
+ * at answers with SEEN; blocked(arg, task) is called for one that was in the same call when it was
+ * asked for the last time, and has not answered. */
+void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
+                       void (*blocked)(void *arg, uint32_t task), void *arg);
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b);
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
@@ -218,6 +232,7 @@ uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
 extern const sc_actor_ops_t sc_slot_actor_ops;
+void sc__slot_seen(void *slot, const char *place, bool returned); /* for its watch */
 extern const sc_op_services_t sc_task_services;
 void sc_attempt_ref(sc_attempt_t *a);
 void sc_attempt_unref(sc_attempt_t *a);

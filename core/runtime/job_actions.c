@@ -247,19 +247,6 @@ static int run_write(sc_job_t *job, void *arg, sc_error_t *err) {
   return sc_metadata_write(job->storage, w->dir, w->metadata, err);
 }
 
-/* What took the time of a slow one; it is in the statistics, with its end. */
-static void log_explanation(sc_job_t *job, uint64_t id) {
-  sc_explanation_t x;
-  sc__view_lock(job);
-  bool known = sc_statistics_explain(job->view.statistics, id, sc__job_now(job), &x);
-  sc__view_unlock(job);
-  if (!known)
-    return;
-  if (x.cause != SC_CAUSE_NONE && x.cause != SC_CAUSE_UNKNOWN)
-    sc__job_log(job, SC_LOG_WARN, id, NULL, "%s", x.text);
-  sc_explanation_fini(&x);
-}
-
 /* It is there, and users see it. */
 static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
   char *dir = sc_job_dir_checkpoint(job->dir, id);
@@ -271,7 +258,7 @@ static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
   sc__view_checkpoint(job, id, true, dir);
   sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms",
               now > timestamp_ms ? now - timestamp_ms : 0); /* as the statistics have it */
-  log_explanation(job, id);
+  sc__job_explain(job, id);
   free(dir);
 }
 
@@ -422,7 +409,7 @@ static void aborted(sc_job_t *job, const sc_action_t *act) {
               "aborted: %s (%" PRIu64 " failed in a row; last good checkpoint: %s)", reason,
               sc_coordinator_failures(job->coordinator), age);
   if (act->reason == SC_REASON_EXPIRED)
-    log_explanation(job, act->id);
+    sc__job_explain(job, act->id);
   if (act->final)
     log_again(job, act);
   free(age);

@@ -19,9 +19,9 @@ typedef struct lsc_job_host {
   lsc_factory_t *factories;
 } lsc_job_host_t;
 
-static int create_host(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err) {
+static int create_host(void *arg, sc_host_watch_t *watch, void **host, sc_error_t *err) {
   const lsc_job_host_t *h = arg;
-  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, canceled,
+  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, watch,
                          (lsc_host_t **)host, err);
 }
 
