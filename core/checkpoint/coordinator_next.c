@@ -103,17 +103,18 @@ void sc__coordinator_refuse(sc_coordinator_t *c, sc_start_t kind, sc_reason_t re
                            "false none is taken before all have"
                          : NULL;
   const sc_failure_t why = {reason, SC_NOBODY, text};
+  /* Before the answer: whoever has that finds the failure counted. */
+  if (sc_failures_counts(reason) || (forbids && !c->forbidden_told)) {
+    sc_outgoing_t *out = sc_outbox_add(&c->outbox, SC_ACT_REFUSED);
+    out->action.reason = reason;
+    out->text = sc_strdup(text);
+  }
   if (kind == SC_START_STOP)
     sc__coordinator_stop_failed(c, &why);
   else
     sc__coordinator_answer(c, sc_schedule_take(&c->schedule, kind), 0, &why);
   if (kind == SC_START_FINAL)
     sc__coordinator_delay_final(c, reason);
-  if (sc_failures_counts(reason) || (forbids && !c->forbidden_told)) {
-    sc_outgoing_t *out = sc_outbox_add(&c->outbox, SC_ACT_REFUSED);
-    out->action.reason = reason;
-    out->text = sc_strdup(text);
-  }
   c->forbidden_told |= forbids;
   sc__coordinator_count(c, reason, 0);
 }

@@ -53,7 +53,7 @@ typedef struct sc_explain_subtask {
   int64_t ack_ns;          /* from the trigger to the acknowledgement */
   int64_t start_delay_ns;  /* from the trigger to its first barrier */
   int64_t alignment_ns, sync_ns, async_ns;
-  int64_t storage_ns;      /* of async: in calls of the storage */
+  int64_t storage_ns;      /* of async: until the files of its operators were safe */
   uint64_t written;        /* bytes, in-flight data included */
   uint64_t persisted;      /* bytes of in-flight data */
   uint32_t last_from;      /* subtask whose barrier came last, or SC_EXPLAIN_NOBODY */

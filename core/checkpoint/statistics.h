@@ -69,7 +69,7 @@ void sc_statistics_restored(sc_statistics_t *s, uint64_t id, int64_t now_ms, con
  *   latest   completed, savepoint, failed: as an entry of the history without tasks; restored: id
  *            restore_timestamp path. Each is absent until there is one.
  *   history  newest first, of each: id status ("in_progress" "completed" "failed") checkpoint_type
- *            ("checkpoint"; "unaligned_checkpoint" where a subtask's snapshot overtook data;
+ *            ("checkpoint"; "unaligned_checkpoint" where a barrier of it overtook data;
  *            "savepoint") manual trigger_timestamp latest_ack_timestamp end_to_end_duration
  *            num_subtasks num_acknowledged_subtasks checkpointed_size state_size processed_data
  *            persisted_data tasks cause explanation critical_path (explain.h; names of subtasks),

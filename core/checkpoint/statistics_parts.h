@@ -20,7 +20,7 @@ typedef struct sc__sizes {
 typedef struct sc__subtask_entry {
   int64_t ack_ms;        /* when its acknowledgement came, or SC_UNKNOWN */
   bool finished;         /* it was not waited for */
-  bool unaligned;        /* its snapshot overtook data */
+  bool unaligned;        /* a barrier of its overtook data */
   sc__sizes_t sizes;
   int64_t sync_ns, async_ns, alignment_ns, start_delay_ns; /* as it measured them */
   int64_t storage_ns;    /* of async_ns */
@@ -36,7 +36,7 @@ typedef struct sc__entry {
   uint64_t id;            /* 0: none */
   sc__status_t status;    /* what became of it */
   bool manual, savepoint; /* as it was begun */
-  bool unaligned;         /* some subtask's snapshot overtook data */
+  bool unaligned;         /* in one of them, at least */
   bool discarded;         /* its files were deleted */
   int64_t trigger_ms;     /* when it was triggered */
   int64_t waited_ms;      /* before that, for another to end */

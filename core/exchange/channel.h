@@ -89,6 +89,7 @@ typedef struct sc_element {
 typedef struct sc_floating sc_floating_t;
 sc_floating_t *sc_floating_create(uint32_t units);
 void sc_floating_unref(sc_floating_t *f);            /* NULL is fine */
+uint32_t sc_floating_units(const sc_floating_t *f);  /* as created */
 uint32_t sc_floating_available(sc_floating_t *f);    /* units that nobody has borrowed now */
 
 typedef struct sc_channel sc_channel_t;

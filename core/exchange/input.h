@@ -30,6 +30,7 @@
 #include "barrier.h"
 #include "channel.h"
 #include "replay.h"
+#include "usage.h"
 
 typedef struct sc_input sc_input_t;
 
@@ -91,6 +92,8 @@ void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b);
  * was not yet handed out becomes that ABORTED. */
 void sc_input_abort(sc_input_t *in, uint64_t id);
 int64_t sc_input_watermark(const sc_input_t *in);
+/* Add its channels to what is counted. Any thread. */
+void sc_input_usage(const sc_input_t *in, sc_usage_t *u);
 /* Only what barriers at the heads of queues bring about (SNAPSHOT, ABORTED), while the caller waits
  * for room, or is between two steps of something longer that a snapshot may divide: true if there
  * was an event. */

@@ -74,10 +74,12 @@ static void init_task(sc_attempt_t *a, uint32_t index) {
   t->deferred_tail = &t->deferred;
   t->wake_at_ms = INT64_MAX;
   atomic_init(&t->poked, false);
+  atomic_init(&t->pending_records, -1);
+  atomic_init(&t->pending_bytes, -1);
   t->stride = 1;
   char *chain = sc_graph_chain_name(g, t->plan);
   t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);
-  free(chain);
+  t->chain_name = chain;
   sc_chain_init(&t->chain, g, t->plan, t);
   t->chain.overdraft = a->config.overdraft_buffers;
   sc_slot_t *s = t->slot;
@@ -161,6 +163,7 @@ static void wire(sc_attempt_t *a) {
       sc_input_count_only(a->tasks[i].input);
     sc_input_set_alarm(a->tasks[i].input, &a->tasks[i].slot->alarm);
     a->tasks[i].n_channels = w.n[i];
+    a->tasks[i].flow = sc_flow_create(sc_task_n_counters(&a->tasks[i]));
     free(w.channels[i]);
     free(w.ports[i]);
   }
@@ -329,6 +332,8 @@ static void destroy_task(sc_task_t *t) {
   sc_timers_destroy(t->timers);
   sc_keyed_destroy(t->keyed);
   sc_error_clear(&t->error);
+  sc_flow_destroy(t->flow);
+  free(t->chain_name);
   free(t->name);
 }
 
@@ -362,44 +367,4 @@ void sc_attempt_destroy(sc_attempt_t *a) {
   free(a->tasks);
   free(a->slots);
   free(a);
-}
-
-/* ---- metrics ---- */
-
-static void pack_entry_int(sc_buf_t *out, const char *name, int64_t v) {
-  sc_pack_cstr(out, name);
-  sc_pack_int(out, v);
-}
-
-static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *link, sc_buf_t *out) {
-  uint32_t counters = 0;
-  for (sc_named_counter_t *c = a->counters; c; c = c->next)
-    counters += c->link == link;
-  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
-  sc_pack_map(out, (w == SC_WATERMARK_MIN ? 6 : 7) + counters);
-  sc_pack_cstr(out, "uid");
-  sc_pack_cstr(out, link->node->uid);
-  sc_pack_cstr(out, "name");
-  sc_pack_cstr(out, link->node->name);
-  pack_entry_int(out, "subtask", t->subtask);
-  /* Relaxed: counters that are shown, nothing hangs on their order. */
-  pack_entry_int(out, "numRecordsIn",
-                 (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
-  pack_entry_int(out, "numRecordsOut",
-                 (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
-  if (w != SC_WATERMARK_MIN) /* absent before the first */
-    pack_entry_int(out, "currentWatermark", w);
-  pack_entry_int(out, "attempt", (int64_t)a->config.number);
-  for (sc_named_counter_t *c = a->counters; c; c = c->next)
-    if (c->link == link)
-      pack_entry_int(out, c->name, c->value);
-}
-
-uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out) {
-  const sc_task_t *t = &a->tasks[task];
-  pthread_mutex_lock(&a->counters_lock);
-  for (uint32_t l = 0; l < t->chain.n_links; l++)
-    encode_link(a, t, &t->chain.links[l], out);
-  pthread_mutex_unlock(&a->counters_lock);
-  return t->chain.n_links;
 }

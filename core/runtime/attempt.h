@@ -24,6 +24,7 @@
 #include "../base/mailbox.h"
 #include "../exchange/input.h"
 #include "chain.h"
+#include "flow.h"
 #include "host_watch.h"
 #include "inflight_files.h"
 #include "regions.h"
@@ -129,6 +130,9 @@ struct sc_task {
   const sc_chain_plan_t *plan;
   uint32_t index, subtask;
   char *name;                       /* "chain 2/4" */
+  char *chain_name;                 /* "chain" */
+  sc_flow_t *flow;                  /* where its time goes */
+  sc_flow_state_t waits;            /* as what it waits after its turn */
   sc_chain_t chain;
   bool is_source;
   sc_input_t *input;                /* no channels for a source */
@@ -154,6 +158,7 @@ struct sc_task {
   struct snapshot_work *works;      /* snapshots that are not through; oldest first */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
+  atomic_int_fast64_t pending_records, pending_bytes; /* a source's, as shown; -1: not known */
   bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
   sc_error_t error;                 /* scratch */
 };
@@ -177,6 +182,8 @@ struct sc_slot {
   } sampled;                        /* the coordinator's: when it asked last */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
+  sc_task_t *turn;                  /* whose turn it is, or NULL */
+  bool turn_moved;                  /* something did in it */
   sc_task_t **tasks;                /* in the order of the graph */
   uint32_t n_tasks;
 };
@@ -227,7 +234,8 @@ void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
 void sc_attempt_drain(sc_attempt_t *a, uint32_t task); /* a source: its input ends now */
 /* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
 void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
-/* A task's metrics: appends a msgpack map for each of its operators; how many. */
+/* A task's metrics: appends a msgpack map for each of its operators; how many. Any thread while the
+ * attempt lives. metrics.c. */
 uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
@@ -240,6 +248,12 @@ sc_report_t *sc_report_new(sc_attempt_t *a, sc_report_kind_t kind, uint32_t task
 void sc_report_post(sc_attempt_t *a, sc_report_t *r);
 void sc_report_free(sc_report_t *r);
 
+/* From now on the slot's time is t's (NULL: no task's). */
+void sc_slot_turn(sc_slot_t *s, sc_task_t *t, int64_t now_ns);
+/* The counters of which its flow shows rates; metrics.c. */
+uint32_t sc_task_n_counters(const sc_task_t *t);
+void sc_task_counters(const sc_task_t *t, uint64_t *counters);
+void sc_task_show_pending(sc_task_t *t); /* slot: after a turn; metrics.c */
 /* One bounded step; true if something moved. */
 bool sc_task_step(sc_task_t *t);
 /* Likewise, but only what a barrier or a trigger that has come waits for, and its snapshot. */

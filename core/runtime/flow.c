@@ -43,7 +43,7 @@ static void set(atomic_int_fast64_t *at, int64_t value) {
 
 static void write_begin(sc_flow_t *f) {
   unsigned s = atomic_load_explicit(&f->sequence, memory_order_relaxed); /* written here only */
-  atomic_store_explicit(&f->sequence, s + 1, memory_order_relaxed); /* the next store is behind it */
+  atomic_store_explicit(&f->sequence, s + 1, memory_order_relaxed);
 }
 
 static void write_end(sc_flow_t *f) {

@@ -76,7 +76,7 @@ uint32_t sc_inflight_files_join(sc_inflight_files_t *f);
 void sc_inflight_files_begin(sc_inflight_files_t *f, uint32_t member, uint64_t checkpoint);
 void sc_inflight_files_add(sc_inflight_files_t *f, sc_inflight_share_t *share);
 void sc_inflight_files_withdraw(sc_inflight_files_t *f, uint32_t member, uint64_t checkpoint);
-/* A member heard that the checkpoint was aborted. */
+/* A member heard that the checkpoint was aborted, or knows that it will be. */
 void sc_inflight_files_abort(sc_inflight_files_t *f, uint32_t member, uint64_t checkpoint);
 /* The member's task has gone: it begins nothing any more, and what it began is withdrawn. */
 void sc_inflight_files_leave(sc_inflight_files_t *f, uint32_t member);

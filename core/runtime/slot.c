@@ -300,6 +300,31 @@ static void take_down(sc_slot_t *s) {
   sc_attempt_unref(s->attempt);
 }
 
+/* What a task's turn was, for its metrics. No clock is looked at for that: a turn ends where the
+ * next one begins, or where the slot looks. */
+static void end_turn(sc_slot_t *s, int64_t now_ns) {
+  sc_task_t *t = s->turn;
+  s->turn = NULL;
+  if (t && t->is_source && s->turn_moved)
+    sc_task_show_pending(t);
+  if (!t || !sc_flow_end(t->flow, now_ns, s->turn_moved, t->waits))
+    return;
+  uint64_t *counters = sc_calloc(sc_task_n_counters(t), sizeof *counters);
+  sc_task_counters(t, counters);
+  sc_flow_mark(t->flow, counters);
+  free(counters);
+}
+
+void sc_slot_turn(sc_slot_t *s, sc_task_t *t, int64_t now_ns) {
+  if (s->turn == t)
+    return;
+  end_turn(s, now_ns);
+  s->turn = t;
+  s->turn_moved = false;
+  if (t)
+    sc_flow_begin(t->flow, now_ns);
+}
+
 /* Mail, and barriers that stand at the head of a queue, before any record: in the order of the
  * graph, so that a barrier passes all tasks of the slot in one round. */
 static bool serve_tasks(sc_slot_t *s) {
@@ -379,6 +404,7 @@ static int64_t slot_step(void *arg) {
   sc_mailbox_run(&s->mailbox, s);
   bool moved = step_tasks(s);
   int64_t now_ns = sc_world_mono_ns(s->attempt->config.world);
+  sc_slot_turn(s, NULL, now_ns);
   if (moved) {
     s->flushed = false;
     if (now_ns - s->last_flush_ns > s->attempt->config.buffer_timeout_ms * 1000000) {

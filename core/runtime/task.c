@@ -257,12 +257,15 @@ static int before_records(sc_task_t *t) {
 /* One thing, or up to `most` records in a row: how many things, 0 where there is nothing to do now,
  * negative on error. */
 static int step_some(sc_task_t *t, int most) {
+  t->waits = SC_FLOW_IDLE;
   if (t->stopped_at)
     return 0;
   bool hasty = in_haste(t);
   int rc = before_records(t);
-  if (rc || !sc_chain_idle(&t->chain))
+  if (rc || !sc_chain_idle(&t->chain)) {
+    t->waits = SC_FLOW_BACK_PRESSURED; /* where it is nothing, an exchange is full */
     return rc;
+  }
   if (t->look_at_timers) {
     t->look_at_timers = false;
     if (t->phase == SC_PHASE_RUNNING && t->timers)
@@ -271,6 +274,7 @@ static int step_some(sc_task_t *t, int most) {
       return 1;
   }
   bool room = t->phase != SC_PHASE_RUNNING || sc_chain_has_room(&t->chain);
+  t->waits = room ? SC_FLOW_IDLE : SC_FLOW_BACK_PRESSURED; /* also where there is nothing to read */
   if (t->is_source) {
     bool goes_on = room || (mid_record(t) && sc_chain_goes_on(&t->chain));
     return t->phase == SC_PHASE_RUNNING && goes_on ? read_source(t, most) : 0;
@@ -312,29 +316,37 @@ bool sc_task_serve(sc_task_t *t) {
     return false;
   int64_t begin = now_ns(t);
   bool moved = false;
+  sc_slot_turn(t->slot, t, begin);
   t->chain.pushed = true;
   in_haste(t);
   for (int rc; (rc = before_records(t)) != 0; moved = true) {
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
       sc_task_fail(t, &t->error);
     if (!is_alive(t) || now_ns(t) - begin > TASK_BUDGET_NS ||
-        !(t->trigger.id || sc_input_urgent(t->input)))
-      return true;
+        !(t->trigger.id || sc_input_urgent(t->input))) {
+      moved = true;
+      break;
+    }
   }
+  t->slot->turn_moved |= moved;
   return moved;
 }
 
 bool sc_task_step(sc_task_t *t) {
   if (!is_alive(t))
     return false;
-  bool moved = fold(t);
   int64_t begin = now_ns(t), last = begin;
+  sc_slot_turn(t->slot, t, begin);
+  bool moved = fold(t);
+  if (moved)
+    last = now_ns(t); /* records are not what took that long */
   sc_task_look_at_clock(t, begin / 1000000);
   uint32_t n = 0;
+  int rc;
   t->chain.pushed = true; /* the slot may have flushed since the last turn */
   t->look_at_timers = true;
   for (;;) {
-    int rc = step_some(t, (int)(t->stride - n));
+    rc = step_some(t, (int)(t->stride - n));
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
       sc_task_fail(t, &t->error);
     if (rc <= 0 || t->phase == SC_PHASE_DOWN)
@@ -354,6 +366,9 @@ bool sc_task_step(sc_task_t *t) {
     if (now - begin > TASK_BUDGET_NS || sc_mailbox_any(&t->slot->mailbox))
       break;
   }
+  if (rc > 0)
+    t->waits = SC_FLOW_READY;
+  t->slot->turn_moved |= moved;
   if ((t->phase == SC_PHASE_ENDED || t->suspended) && may_leave(t)) {
     t->asked_finish = true;
     sc_task_report(t, SC_REPORT_FINISH);

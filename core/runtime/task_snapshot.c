@@ -54,7 +54,7 @@ typedef struct snapshot_work {
   char *dir;                    /* chk-N */
   int64_t created_ns;
   int64_t first_barrier_ns;     /* 0: there was none */
-  bool captures;                /* its start opened captures: the alignment ends with them */
+  bool captures;                /* its start opened captures */
 } snapshot_work_t;
 
 static void free_work(snapshot_work_t *w) {
@@ -198,9 +198,13 @@ static void run_share(sc_work_t *work) {
 static void run_work(sc_work_t *work) {
   snapshot_work_t *w = (snapshot_work_t *)work;
   sc_attempt_t *a = w->attempt;
+  int64_t begin_ns = sc_world_mono_ns(a->config.world);
   w->rc = run_parts(w, &w->error);
+  w->snapshot->storage_ns = sc_world_mono_ns(a->config.world) - begin_ns; /* they sync files */
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
+  if (w->rc < 0 && w->share.done) /* the checkpoint is lost: nobody waits for others' shares */
+    sc_inflight_files_abort(a->files, w->share.member, w->id);
   half_done(w);
   sc_attempt_unref(a);
 }
@@ -214,17 +218,11 @@ static void submit(snapshot_work_t *w, sc_work_t *work) {
     sc_world_submit(w->attempt->config.world, work);
 }
 
-/* From the first barrier to now. */
-static int64_t aligned_for(const snapshot_work_t *w) {
-  int64_t now_ns = sc_world_mono_ns(w->attempt->config.world);
-  return w->first_barrier_ns ? now_ns - w->first_barrier_ns : 0;
-}
-
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
 static void cut_done(void *arg) {
   snapshot_work_t *w = arg;
-  if (w->captures) /* the last of them was closed by now */
-    w->snapshot->alignment_ns = aligned_for(w);
+  if (w->captures && w->first_barrier_ns) /* an alignment lasts until the last barrier is in */
+    w->snapshot->alignment_ns = sc_world_mono_ns(w->attempt->config.world) - w->first_barrier_ns;
   if (!w->shares) {
     half_done(w);
     return;
@@ -299,6 +297,8 @@ void sc_task_drop_open(sc_task_t *t) {
 
 /* Monotonic time at which barriers that wait are to be moved, or INT64_MAX. */
 int64_t sc_task_overtake_at_ms(const sc_task_t *t) {
+  if (t->phase == SC_PHASE_LOADING || t->phase >= SC_PHASE_FINISHED)
+    return INT64_MAX; /* it looks at no clock */
   int64_t at = sc_input_overtake_at_ms(t->input);
   for (const snapshot_work_t *w = t->works; w; w = w->next)
     at = w->overtake_at_ms < at ? w->overtake_at_ms : at;
@@ -425,8 +425,8 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
     sc_output_barrier(t->chain.outputs[i], b, now, w->cut);
   if (may && !now)
     w->overtake_at_ms = b->overtake_at_ms;
-  w->captures = overtakes;
   if (overtakes) {
+    w->captures = true;
     sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
   }

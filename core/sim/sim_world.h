@@ -43,7 +43,7 @@ typedef struct sc_sim_world_config {
   int64_t start_ns;       /* monotonic time at the beginning */
   uint32_t pool_threads;  /* >= 1 */
   int64_t look_ns;        /* a look at the clock takes up to so much; >= 1 */
-  uint32_t jump_one_in;   /* turns: time passes though somebody is ready; 0: never */
+  uint32_t jump_one_in;   /* turns: up to a minute passes though somebody is ready; 0: never */
   uint32_t clock_set_one_in; /* turns: the wall clock, and it alone, is set; 0: never */
   int64_t clock_set_ms;      /* by up to so much, to and fro */
   uint64_t crash_at_turn; /* the process dies before this turn, counted from 1; 0: never */

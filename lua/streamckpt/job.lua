@@ -6,6 +6,7 @@
 -- callback of a loop would end the process.
 
 local config = require "streamckpt.config"
+local metrics = require "streamckpt.metrics"
 local misuse = require "streamckpt.misuse"
 local report = require "streamckpt.report"
 local show = require "streamckpt.show"
@@ -230,22 +231,8 @@ function methods:checkpoints()
   return shown(report.checkpoints, enter(self, "checkpoints"):statistics())
 end
 
--- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
--- is furthest behind.
 local function operator_metrics(rows, uid)
-  local sum
-  for _, row in ipairs(rows) do
-    if row.uid == uid then
-      sum = sum or { uid = uid, name = row.name, attempt = row.attempt, parallelism = 0,
-                     currentWatermark = row.currentWatermark }
-      sum.parallelism = sum.parallelism + 1
-      sum.currentWatermark = sum.currentWatermark and row.currentWatermark
-        and math.min(sum.currentWatermark, row.currentWatermark)
-      for name, value in pairs(row) do
-        if name:find("^num") then sum[name] = (sum[name] or 0) + value end
-      end
-    end
-  end
+  local sum = metrics.of_operator(rows, uid)
   if sum then return sum end
   if #rows == 0 then
     -- No task runs yet, so nothing has been done.
@@ -254,12 +241,23 @@ local function operator_metrics(rows, uid)
   return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
 end
 
---- What the tasks have done so far.
--- @param uid only what the operator with this uid has done, its tasks added up; optional
--- @return an array with an entry for each operator and task: uid, name, subtask (from 0), attempt,
---   numRecordsIn, numRecordsOut, currentWatermark (ms; absent before the first), and counters such as
---   numRecordsSkipped where they are not 0; with uid one such table, which has parallelism instead of
---   subtask; or nil, message, code
+--- What the tasks do, and have done so far.
+-- @param uid only what the operator with this uid does, its tasks together; optional
+-- @return an array with an entry for each operator and task: uid, name, task (the chain's name), subtask
+--   (from 0), attempt, numRecordsIn, numRecordsOut, the same PerSecond, currentWatermark and watermarkLag
+--   (ms; absent before the first), and counters such as numRecordsSkipped where they are not 0.
+--   Of the task, all its operators together: busyTimeMsPerSecond, idleTimeMsPerSecond,
+--   backPressuredTimeMsPerSecond (over the last one or two seconds; they add up to 1000),
+--   slotWaitTimeMsPerSecond (the part of busy in which another task had the thread), isBackPressured, and
+--   since it began accumulateBusyTimeMs, accumulateIdleTimeMs, accumulateBackPressuredTimeMs.
+--   Of what it reads (with its first operator): numBuffersIn, numBytesIn, the same PerSecond, inPoolUsage,
+--   inputExclusiveBuffersUsage, inputFloatingBuffersUsage, inputQueueLength (buffers), inputQueueSize
+--   (bytes), estimatedTimeToConsumeBuffersMs. Of what an operator sends to other tasks: numBuffersOut,
+--   numBytesOut, the same PerSecond, outPoolUsage, outputQueueLength, outputQueueSize, and exchanges, a list
+--   with these for each of them and the uid that it leads `to`. Of a source, where it knows: pendingRecords,
+--   pendingBytes.
+--   With uid one such table, which has parallelism instead of subtask: counters, rates and queues added up,
+--   shares of time as the mean, usages of the fullest. Or nil, message, code
 -- Example: print(job:metrics()); print(job:metrics("parse").numRecordsIn)
 function methods:metrics(uid)
   if uid ~= nil and type(uid) ~= "string" then

@@ -138,4 +138,36 @@ describe("a checkpoint that is slow is explained by", function()
     assert.matches("checkpoint %d+ failed after %d+ ms: turning[^;]* has not acknowledged it; its user function is slow",
       p.read(folder .. "/ckpt/spec/log"))
   end)
+
+  it("a key that has most of the records", function()
+    local folder = p.folder()
+    local numbers = {}
+    for i = 1, 2000 do numbers[i] = i end
+    local job = p.start(options(folder, { interval = "1h" }), function(env)
+      return p.gated(env, folder, numbers)
+        :map(function(v) return { v = v, filling = ("x"):rep(1000) } end)
+        :key_by(function() return "hot" end)
+        :process { uid = "keyed", on_element = function(_, r)
+          if r.v > 1 then return end
+          io.open(folder .. "/holding", "w"):close()
+          local triggered
+          repeat triggered = io.open(folder .. "/triggered") until triggered
+          triggered:close()
+          -- From here on the checkpoint waits, for longer than it may without being explained.
+          local go
+          repeat go = io.open(folder .. "/go") until go
+          go:close()
+        end }
+    end)
+    p.let(folder, "end")
+    p.wait_for(job, function() return p.read(folder .. "/holding") end)
+    os.execute(("(until [ -d %s/ckpt/spec/chk-1 ]; do sleep 0.02; done; touch %s/triggered; sleep 0.4; touch %s/go) &"):format(
+      folder, folder, folder))
+    local id = assert(job:checkpoint())
+    local text, cause = job:checkpoints():explain(id)
+    assert.equal("skewed_key", cause, text)
+    assert.matches("keyed[^;]* behind [%d.]+ kB of records; no other subtask of it had more than 0 B before its barrier",
+      text)
+    assert.equal("finished", assert(p.wait(job)).state)
+  end)
 end)

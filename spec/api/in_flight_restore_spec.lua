@@ -99,6 +99,8 @@ describe("in-flight data", function()
       total = total + n
     end
     assert.is_true(total > 0, "nothing was in flight")
+    local shown = job:checkpoints().history[1]
+    assert.same({ id, true }, { shown.id, shown.persisted_data >= total })
     return folder, body, by
   end
 

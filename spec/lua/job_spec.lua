@@ -48,8 +48,9 @@ describe("a job", function()
 
   it("adds up the metrics of one operator's tasks", function()
     local job = started()
-    assert.same({ uid = "m", name = "parse", attempt = 1, parallelism = 2, currentWatermark = 5,
-                  numRecordsIn = 7, numRecordsOut = 14 }, setmetatable(job:metrics("m"), nil))
+    local sum = job:metrics("m")
+    assert.same({ "parse", 1, 2, 5, 7, 14, 750 }, { sum.name, sum.attempt, sum.parallelism, sum.currentWatermark,
+      sum.numRecordsIn, sum.numRecordsOut, sum.busyTimeMsPerSecond })
     assert.same({ nil, "ENOTFOUND: no operator has the uid 'n'", "ENOTFOUND" }, { job:metrics("n") })
     local starting = started(function(handle) handle.metrics = function() return {} end end)
     assert.equals(0, starting:metrics("m").numRecordsIn)
@@ -69,7 +70,7 @@ describe("a job", function()
     assert.equals("checkpoints: 3 completed", tostring(job:checkpoints()))
     assert.equals("{ completed = 3, failed = 0, in_progress = 0, restored = 0, triggered = 3 }",
                   tostring(job:checkpoints().counts))
-    assert.matches("^operator  task  in  out  watermark\n", tostring(job:metrics()))
+    assert.matches("^operator  task  in  out  busy  idle  backpressured  in queue  watermark\n", tostring(job:metrics()))
     assert.matches("^{\n  attempt = 1,\n", tostring(job:metrics("m")))
     handle.collected.out = {}
     -- One value each: print(job:metrics()) shows no nil beside it.

@@ -55,6 +55,23 @@ sum        1/1  1005    0  1431857100000]], tostring(t))
     assert.matches("^{\n  attempt = 1,\n", tostring(t[1]))
   end)
 
+  it("shows what each task does with its time, in the row of its first operator", function()
+    local t = report.metrics {
+      { uid = "read", task = "read -> parse", subtask = 0, numRecordsIn = 0, numRecordsOut = 50,
+        busyTimeMsPerSecond = 12, idleTimeMsPerSecond = 0, backPressuredTimeMsPerSecond = 988 },
+      { uid = "parse", task = "read -> parse", subtask = 0, numRecordsIn = 50, numRecordsOut = 50,
+        busyTimeMsPerSecond = 12, idleTimeMsPerSecond = 0, backPressuredTimeMsPerSecond = 988,
+        numBytesOut = 123, numRecordsInPerSecond = 3.5 },
+      { uid = "sum", task = "sum", subtask = 0, numRecordsIn = 40, numRecordsOut = 0, busyTimeMsPerSecond = 1000,
+        idleTimeMsPerSecond = 0, backPressuredTimeMsPerSecond = 0, inPoolUsage = 1.1 },
+    }
+    assert.equals([[
+operator  task  in  out  busy  idle  backpressured  in queue  watermark
+read       1/1   0   50    1%    0%            99%
+parse      1/1  50   50
+sum        1/1  40    0  100%    0%             0%      110%]], tostring(t))
+  end)
+
   it("says so where no task runs", function()
     assert.equals("no task runs", tostring(report.metrics {}))
   end)

@@ -1,4 +1,4 @@
--- Simulated runs with crashes (spec/sim/*.c say what one is): 300 seeds lose nothing and double
+-- Simulated runs with crashes (spec/sim/*.c say what one is): 2,000 seeds lose nothing and double
 -- nothing, and a seed tells the same story each time.
 
 -- The program lies beside the module that this build's specs load: "<B>/?.so" comes first.
@@ -23,10 +23,10 @@ describe("the simulator", function()
     return
   end
 
-  it("loses and doubles nothing in 300 runs", function()
-    local text, code = run("--seeds 300 --first 1")
+  it("loses and doubles nothing in 2,000 runs", function()
+    local text, code = run("--seeds 2000 --first 1")
     assert.equal(0, code, text)
-    assert.truthy(text:find("300 seeds from 1 on, 0 failed", 1, true), text)
+    assert.truthy(text:find("2000 seeds from 1 on, 0 failed", 1, true), text)
   end)
 
   it("reproduces a run exactly", function()

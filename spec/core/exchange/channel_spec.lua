@@ -294,6 +294,87 @@ describe("channel", function()
   end)
 end)
 
+describe("channel with barriers that overtake", function()
+  local pool, ch, cuts
+
+  before_each(function() pool, ch, cuts = probe.pool_new(100), probe.channel_new(1), {} end)
+  after_each(function()
+    probe.channel_destroy(ch)
+    for _, cut in ipairs(cuts) do
+      probe.cut_take(cut)
+      probe.cut_destroy(cut)
+    end
+    assert.equal(0, probe.pool_outstanding(pool))
+    probe.pool_destroy(pool)
+  end)
+
+  local function barrier(id, at, now)
+    local cut = probe.cut_new(id)
+    cuts[#cuts + 1] = cut
+    probe.channel_barrier(ch, id, at, now, cut)
+    probe.cut_release(cut)
+  end
+
+  local function all()
+    local out = {}
+    while true do
+      local kind, what = probe.channel_take(ch)
+      if not kind then return table.concat(out, " ") end
+      out[#out + 1] = kind == "barrier" and "B" .. what or what or kind
+    end
+  end
+
+  it("puts them at the head, behind those that stand there, and leaves the rest as it is", function()
+    probe.channel_push(ch, pool, "a")
+    barrier(1, 0)
+    probe.channel_push(ch, pool, "b")
+    barrier(2, 1, true)
+    probe.channel_push_end(ch)
+    barrier(3, 1, true)
+    assert.equal("B2 B3 a B1 b end", all())
+  end)
+
+  it("moves the one that waits, over what stands before it and no further", function()
+    probe.channel_push(ch, pool, "a")
+    barrier(1, 100)
+    probe.channel_push(ch, pool, "b")
+    assert.is_false(probe.channel_move(ch, 2))
+    assert.is_true(probe.channel_move(ch, 1))
+    assert.is_false(probe.channel_move(ch, 1)) -- once
+    assert.equal("B1 a b", all())
+  end)
+
+  it("moves none that was said to be aligned", function()
+    probe.channel_push(ch, pool, "a")
+    barrier(1, 0)
+    assert.is_false(probe.channel_move(ch, 1))
+    assert.equal("a B1", all())
+  end)
+
+  it("changes nothing of the room: what is overtaken is still queued", function()
+    probe.channel_push(ch, pool, "a")
+    assert.is_false(probe.channel_has_room(ch))
+    barrier(1, 1, true)
+    assert.is_false(probe.channel_has_room(ch))
+    assert.equal("barrier", probe.channel_take(ch))
+    assert.is_false(probe.channel_has_room(ch))
+    assert.equal("data", probe.channel_take(ch))
+    assert.is_true(probe.channel_has_room(ch))
+    assert.equal(1, probe.pool_outstanding(pool)) -- the cut's reference
+  end)
+
+  it("wakes the consumer in any case: it may be waiting for room", function()
+    probe.channel_push(ch, pool, "a")
+    probe.channel_wakes(ch)
+    barrier(1, 0)
+    assert.equal(0, (select(2, probe.channel_wakes(ch)))) -- aligned: it knows that something is there
+    barrier(2, 100)
+    assert.equal(1, (select(2, probe.channel_wakes(ch))))
+    probe.channel_move(ch, 2)
+    assert.equal(1, (select(2, probe.channel_wakes(ch))))
+  end)
+end)
+
 -- Real threads, so small bounds that both sides sleep all the time. Only counts are checked; a
 -- wake-up that is lost is told by the probe, which waits for it much longer than any run takes.
 describe("channel between threads", function()
