@@ -1,8 +1,8 @@
 /*
  * host_watch: how a slot's host (the binding's Lua state) hears that it is looked at from outside.
  *
- * The coordinator sets `asked` and signals the slot's thread (sc_world_sample); the host, as soon as
- * user code that runs there can be looked at, lowers the flag and says where it is.
+ * The coordinator sets `asked` and signals the slot's thread (sc_world_sample); the host, as soon
+ * as user code that runs there can be looked at, lowers the flag and says where it is.
  *
  * Threads: canceled and asked from any; seen on the slot's. Ownership: the slot's, and outlives the
  * host.
