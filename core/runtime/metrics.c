@@ -141,6 +141,7 @@ static void put_input(map_t *m, const look_t *l) {
   put_float(m, "inputFloatingBuffersUsage", sc_usage_floating(&l->in));
   put_int(m, "inputQueueLength", (int64_t)l->in.buffers);
   put_int(m, "inputQueueSize", (int64_t)l->in.bytes);
+  put_int(m, "debloatedBufferSize", sc_pool_segment_size(l->attempt->pool));
   put_drain_time(m, l);
 }
 

@@ -252,10 +252,10 @@ end
 --   since it began accumulateBusyTimeMs, accumulateIdleTimeMs, accumulateBackPressuredTimeMs.
 --   Of what it reads (with its first operator): numBuffersIn, numBytesIn, the same PerSecond, inPoolUsage,
 --   inputExclusiveBuffersUsage, inputFloatingBuffersUsage, inputQueueLength (buffers), inputQueueSize
---   (bytes), estimatedTimeToConsumeBuffersMs. Of what an operator sends to other tasks: numBuffersOut,
---   numBytesOut, the same PerSecond, outPoolUsage, outputQueueLength, outputQueueSize, and exchanges, a list
---   with these for each of them and the uid that it leads `to`. Of a source, where it knows: pendingRecords,
---   pendingBytes.
+--   (bytes), estimatedTimeToConsumeBuffersMs, debloatedBufferSize. Of what an operator sends to other
+--   tasks: numBuffersOut, numBytesOut, the same PerSecond, outPoolUsage, outputQueueLength,
+--   outputQueueSize, and exchanges, a list with these for each of them and the uid that it leads `to`. Of a
+--   source, where it knows: pendingRecords, pendingBytes.
 --   With uid one such table, which has parallelism instead of subtask: counters, rates and queues added up,
 --   shares of time as the mean, usages of the fullest. Or nil, message, code
 -- Example: print(job:metrics()); print(job:metrics("parse").numRecordsIn)

@@ -6,7 +6,7 @@ local metrics = {}
 local SHARES = { "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond", "slotWaitTimeMsPerSecond" }
 
 -- Of these the task that is worst off counts.
-local MOST = { watermarkLag = true, inPoolUsage = true, outPoolUsage = true,
+local MOST = { watermarkLag = true, debloatedBufferSize = true, inPoolUsage = true, outPoolUsage = true,
                inputExclusiveBuffersUsage = true, inputFloatingBuffersUsage = true,
                estimatedTimeToConsumeBuffersMs = true }
 
