@@ -165,6 +165,7 @@ static void push_action(lua_State *L, const sc_action_t *a) {
   set_int(L, "id", (int64_t)a->id);
   set_int(L, "timestamp", a->timestamp_ms);
   set_int(L, "overtake_at", a->overtake_at_ms);
+  set_int(L, "waited", a->waited_ms);
   set_int(L, "retry", a->retry_ms);
   set_int(L, "timeout", a->timeout_ms);
   set_int(L, "request", (int64_t)a->request);
