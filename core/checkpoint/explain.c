@@ -21,6 +21,9 @@ void sc_explanation_fini(sc_explanation_t *e) {
   *e = (sc_explanation_t){0};
 }
 
+/* Less than this before a barrier is no queue: a few records are always on their way. */
+#define QUEUE_BYTES 16384
+
 /* ---- words ---- */
 
 #define WORD 32
@@ -111,7 +114,7 @@ static uint32_t slowest_edge(const sc_explain_input_t *in, const sc_explanation_
  * seen; that other one was. */
 static uint32_t culprit(const sc_explain_input_t *in, const sc_explanation_t *e) {
   uint32_t at = slowest_edge(in, e), seen = SC_EXPLAIN_NOBODY;
-  if (at < in->n && (in->subtasks[at].seen || in->subtasks[at].queued))
+  if (at < in->n && (in->subtasks[at].seen || in->subtasks[at].queued >= QUEUE_BYTES))
     return at;
   for (uint32_t i = 0; i < in->n && seen == SC_EXPLAIN_NOBODY; i++)
     if (in->subtasks[i].seen)
@@ -136,7 +139,7 @@ static bool skewed(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
     any = true;
     *most = other->queued > *most ? other->queued : *most;
   }
-  return any && t->acknowledged && t->queued > 0 && t->queued >= 2 * *most;
+  return any && t->acknowledged && t->queued >= QUEUE_BYTES && t->queued >= 2 * *most;
 }
 
 static sc_cause_t cause_of_wait(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
@@ -149,7 +152,7 @@ static sc_cause_t cause_of_wait(const sc_explain_input_t *in, uint32_t at, uint6
     return SC_CAUSE_SINK;
   if (t->place)
     return SC_CAUSE_FUNCTION;
-  return t->queued ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_UNKNOWN;
+  return t->queued >= QUEUE_BYTES ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_UNKNOWN;
 }
 
 /* What is known of the barrier: "the barrier from parse 1/2 came last, behind 64.0 kB, after 3.1 s,

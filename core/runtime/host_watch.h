@@ -14,8 +14,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Unlike SIGURG, which ends what a canceled job does, system calls go on behind it. It is blocked
- * in all threads but where a host lets it through. */
+/* Unlike SIGURG, which ends what a canceled job does, system calls go on behind it (but sleeps and
+ * polls, which no signal leaves alone: EINTR). It is blocked in all threads but where a host lets
+ * it through. */
 #define SC_SIGNAL_SAMPLE (SIGRTMIN + 5)
 
 typedef struct sc_host_watch {

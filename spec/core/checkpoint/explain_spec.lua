@@ -49,6 +49,7 @@ local rows = {
   { "who kept the thread that the source waited for", { [1] = { delay = 4000, ack = 4010 },
       [2] = { delay = 4001, ack = 4012, seen = true, place = "job.lua:3" }, [3] = { delay = 4001, ack = 4012 },
       [4] = { delay = 4002, ack = 4014, from = 3 } }, "slow_function", 2 },
+  { "no skew where a few bytes are queued", late { queued = 14, seen = true, place = "job.lua:3" }, "slow_function", 3 },
   { "data in flight before the barrier", late({ queued = 65536 }, { [2] = { queued = 40000 } }),
     "in_flight_data", 3, "checkpoint.unaligned = true" },
   { "data in flight that is kept", { [2] = { ack = 4500, async = 4400, storage = 4000, written = 3145728,
