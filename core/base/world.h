@@ -69,6 +69,8 @@ typedef struct sc_world_ops {
   /* The step that runs now takes too long: interrupt it (a signal to its thread). What it does with
    * that is the actor's. NULL: nothing can be interrupted. */
   void (*interrupt)(sc_world_t *w, sc_actor_t *actor);
+  /* Have a look at what the step that runs now is in; system calls go on behind it. NULL: none. */
+  void (*sample)(sc_world_t *w, sc_actor_t *actor);
   void (*submit)(sc_world_t *w, sc_work_t *work); /* to the I/O pool, in order of arrival */
   void (*pause)(sc_world_t *w, int64_t ms);       /* let that much time pass; not for actors */
   /* Where a job's log goes, line by line from any thread, instead of to stderr and a file. NULL:
@@ -99,6 +101,10 @@ static inline bool sc_world_retire(sc_world_t *w, sc_actor_t *a, int64_t wait_ms
 static inline void sc_world_interrupt(sc_world_t *w, sc_actor_t *a) {
   if (w->ops->interrupt)
     w->ops->interrupt(w, a);
+}
+static inline void sc_world_sample(sc_world_t *w, sc_actor_t *a) {
+  if (w->ops->sample)
+    w->ops->sample(w, a);
 }
 static inline void sc_world_submit(sc_world_t *w, sc_work_t *work) { w->ops->submit(w, work); }
 

@@ -8,11 +8,14 @@
 sc_statistics_t *sc_statistics_create(uint32_t history) {
   sc_statistics_t *s = sc_calloc(1, sizeof *s);
   s->history = history ? history : 1;
+  s->explain_after_ms = 1000;
   s->entries = sc_calloc(s->history, sizeof *s->entries);
   return s;
 }
 
-static void entry_fini(sc__entry_t *e) {
+static void entry_fini(const sc_statistics_t *s, sc__entry_t *e) {
+  for (uint32_t i = 0; e->subtasks && i < s->n_subtasks; i++)
+    free(e->subtasks[i].place);
   free(e->path);
   free(e->reason);
   free(e->subtasks);
@@ -23,10 +26,10 @@ void sc_statistics_destroy(sc_statistics_t *s) {
   if (!s)
     return;
   for (uint32_t i = 0; i < s->history; i++)
-    entry_fini(&s->entries[i]);
-  entry_fini(&s->latest_completed);
-  entry_fini(&s->latest_savepoint);
-  entry_fini(&s->latest_failed);
+    entry_fini(s, &s->entries[i]);
+  entry_fini(s, &s->latest_completed);
+  entry_fini(s, &s->latest_savepoint);
+  entry_fini(s, &s->latest_failed);
   for (uint32_t i = 0; i < s->n_tasks; i++)
     free(s->tasks[i].name);
   free(s->tasks);
@@ -39,8 +42,17 @@ void sc_statistics_destroy(sc_statistics_t *s) {
 void sc_statistics_add_task(sc_statistics_t *s, const char *name, uint32_t subtasks) {
   sc_assert(s->triggered == 0);
   s->tasks = sc_realloc(s->tasks, (s->n_tasks + 1) * sizeof *s->tasks);
-  s->tasks[s->n_tasks++] = (sc__task_name_t){sc_strdup(name), s->n_subtasks, subtasks};
+  s->tasks[s->n_tasks++] = (sc__task_name_t){sc_strdup(name), s->n_subtasks, subtasks, false};
   s->n_subtasks += subtasks;
+}
+
+void sc_statistics_task_is_sink(sc_statistics_t *s) {
+  sc_assert(s->n_tasks > 0);
+  s->tasks[s->n_tasks - 1].sink = true;
+}
+
+void sc_statistics_explain_after(sc_statistics_t *s, int64_t ms) {
+  s->explain_after_ms = ms;
 }
 
 static sc__entry_t *find(const sc_statistics_t *s, uint64_t id) {
@@ -71,7 +83,11 @@ static void close_id(sc_statistics_t *s, uint64_t id) {
 /* ---- events ---- */
 
 static void acknowledge(sc__entry_t *e, uint32_t subtask, const sc__subtask_entry_t *what) {
-  e->subtasks[subtask] = *what;
+  sc__subtask_entry_t *t = &e->subtasks[subtask], before = *t;
+  *t = *what;
+  t->seen = before.seen;
+  t->blocked = before.blocked;
+  t->place = before.place;
   sc__sizes_add(&e->sizes, &what->sizes);
   e->unaligned |= what->unaligned;
   e->acknowledged++;
@@ -81,7 +97,7 @@ static void acknowledge(sc__entry_t *e, uint32_t subtask, const sc__subtask_entr
 
 void sc_statistics_triggered(sc_statistics_t *s, const sc_statistics_begin_t *begin) {
   if (s->count == s->history) {
-    entry_fini(sc__statistics_nth(s, 0));
+    entry_fini(s, sc__statistics_nth(s, 0));
     s->first = (s->first + 1) % s->history;
     s->count--;
   }
@@ -90,13 +106,16 @@ void sc_statistics_triggered(sc_statistics_t *s, const sc_statistics_begin_t *be
                      .manual = begin->manual,
                      .savepoint = begin->savepoint,
                      .trigger_ms = begin->trigger_ms,
+                     .waited_ms = begin->waited_ms,
+                     .prepared_ms = begin->prepared_ms,
                      .latest_ack_ms = SC_UNKNOWN,
                      .end_ms = SC_UNKNOWN,
                      .subtasks = sc_calloc(s->n_subtasks, sizeof *e->subtasks)};
   for (uint32_t i = 0; i < s->n_subtasks; i++) {
     e->subtasks[i].ack_ms = SC_UNKNOWN;
     if (begin->finished && begin->finished[i])
-      acknowledge(e, i, &(sc__subtask_entry_t){.ack_ms = begin->trigger_ms, .finished = true});
+      acknowledge(e, i, &(sc__subtask_entry_t){.ack_ms = begin->trigger_ms, .finished = true,
+                                                .last_from = SC_EXPLAIN_NOBODY});
   }
   s->triggered++;
   open_id(s, begin->id);
@@ -116,13 +135,48 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
                                                .persisted = snap->persisted_bytes},
                                      .sync_ns = snap->sync_ns,
                                      .async_ns = snap->async_ns,
+                                     .storage_ns = snap->storage_ns,
+                                     .last_from = snap->last_from,
+                                     .queued = snap->queued_bytes,
                                      .alignment_ns = snap->alignment_ns,
                                      .start_delay_ns = snap->start_delay_ns});
 }
 
+static bool waits_for(const sc__entry_t *e, uint32_t subtask) {
+  return e->status == SC__IN_PROGRESS && e->subtasks[subtask].ack_ms == SC_UNKNOWN;
+}
+
+int64_t sc_statistics_oldest_trigger(const sc_statistics_t *s) {
+  for (uint32_t i = 0; i < s->count; i++)
+    if (sc__statistics_nth(s, i)->status == SC__IN_PROGRESS)
+      return sc__statistics_nth(s, i)->trigger_ms;
+  return INT64_MAX;
+}
+
+void sc_statistics_waits(const sc_statistics_t *s, bool *waits) {
+  for (uint32_t i = 0; i < s->count; i++)
+    for (uint32_t k = 0; k < s->n_subtasks; k++)
+      waits[k] |= waits_for(sc__statistics_nth(s, i), k);
+}
+
+void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, bool returned) {
+  for (uint32_t i = 0; i < s->count && subtask < s->n_subtasks; i++) {
+    sc__entry_t *e = sc__statistics_nth(s, i);
+    sc__subtask_entry_t *t = &e->subtasks[subtask];
+    if (!waits_for(e, subtask))
+      continue;
+    t->blocked = !place || (t->blocked && returned); /* else it was only slow to answer */
+    t->seen = true;
+    if (place) {
+      free(t->place);
+      t->place = sc_strdup(place);
+    }
+  }
+}
+
 /* Keep an entry as the latest of its kind; it may leave the history before the next one comes. */
-static void keep_latest(sc__entry_t *latest, const sc__entry_t *e) {
-  entry_fini(latest);
+static void keep_latest(const sc_statistics_t *s, sc__entry_t *latest, const sc__entry_t *e) {
+  entry_fini(s, latest);
   *latest = *e;
   latest->path = sc_strdup(e->path);
   latest->reason = sc_strdup(e->reason);
@@ -148,8 +202,8 @@ void sc_statistics_completed(sc_statistics_t *s, uint64_t id, int64_t now_ms, co
   sc__entry_t end = {.id = id, .status = SC__COMPLETED, .trigger_ms = SC_UNKNOWN,
                      .latest_ack_ms = SC_UNKNOWN, .end_ms = now_ms, .path = sc_strdup(path)};
   const sc__entry_t *e = finish(s, &end);
-  keep_latest(e->savepoint ? &s->latest_savepoint : &s->latest_completed, e);
-  entry_fini(&end);
+  keep_latest(s, e->savepoint ? &s->latest_savepoint : &s->latest_completed, e);
+  entry_fini(s, &end);
   s->completed++;
 }
 
@@ -159,8 +213,8 @@ void sc_statistics_failed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const
     return;
   sc__entry_t end = {.id = id, .status = SC__FAILED, .trigger_ms = SC_UNKNOWN,
                      .latest_ack_ms = SC_UNKNOWN, .end_ms = now_ms, .reason = sc_strdup(reason)};
-  keep_latest(&s->latest_failed, finish(s, &end));
-  entry_fini(&end);
+  keep_latest(s, &s->latest_failed, finish(s, &end));
+  entry_fini(s, &end);
 }
 
 void sc_statistics_discarded(sc_statistics_t *s, uint64_t id) {
@@ -169,6 +223,14 @@ void sc_statistics_discarded(sc_statistics_t *s, uint64_t id) {
     e->discarded = true;
   if (s->latest_completed.id == id)
     s->latest_completed.discarded = true;
+}
+
+bool sc_statistics_explain(const sc_statistics_t *s, uint64_t id, int64_t now_ms,
+                           sc_explanation_t *out) {
+  const sc__entry_t *e = find(s, id);
+  if (e)
+    sc__statistics_explain(s, e, now_ms, out);
+  return e != NULL;
 }
 
 void sc_statistics_restored(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *path) {

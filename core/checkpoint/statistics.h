@@ -24,6 +24,7 @@
 #define SC_CHECKPOINT_STATISTICS_H
 
 #include "coordinator.h"
+#include "explain.h"
 
 typedef struct sc_statistics sc_statistics_t;
 
@@ -32,6 +33,8 @@ typedef struct sc_statistics_begin {
   int64_t trigger_ms;
   bool manual;          /* begun by a request */
   bool savepoint;
+  int64_t waited_ms;    /* before that, for another checkpoint to end */
+  int64_t prepared_ms;  /* when its barriers were sent: its folder had been made */
   const bool *finished; /* for each subtask: it is not waited for; NULL: none */
 } sc_statistics_begin_t;
 
@@ -41,9 +44,20 @@ void sc_statistics_destroy(sc_statistics_t *s); /* NULL is fine */
 /* The next task, with so many subtasks; their indexes follow those of the one before. All tasks
  * before the first event. */
 void sc_statistics_add_task(sc_statistics_t *s, const char *name, uint32_t subtasks);
+/* The task that was added last only receives: nothing comes behind it. */
+void sc_statistics_task_is_sink(sc_statistics_t *s);
+/* From when on a checkpoint is slow, and explained; 1 s at first. */
+void sc_statistics_explain_after(sc_statistics_t *s, int64_t ms);
 void sc_statistics_triggered(sc_statistics_t *s, const sc_statistics_begin_t *begin);
 void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
                        const sc_task_snapshot_t *snap);
+/* When the oldest that is in progress, of those in the history, was triggered; INT64_MAX: none. */
+int64_t sc_statistics_oldest_trigger(const sc_statistics_t *s);
+/* Add the subtasks that a checkpoint in progress waits for: one flag for each. */
+void sc_statistics_waits(const sc_statistics_t *s, bool *waits);
+/* A subtask that is waited for was seen in a function (place), or in a call of C that does not come
+ * back (NULL). returned: at the place such a call had just done so. */
+void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, bool returned);
 void sc_statistics_completed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *path);
 void sc_statistics_failed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *reason);
 /* A completed one was deleted, since newer ones take its place. */
@@ -58,8 +72,9 @@ void sc_statistics_restored(sc_statistics_t *s, uint64_t id, int64_t now_ms, con
  *            ("checkpoint"; "unaligned_checkpoint" where a barrier of it overtook data;
  *            "savepoint") manual trigger_timestamp latest_ack_timestamp end_to_end_duration
  *            num_subtasks num_acknowledged_subtasks checkpointed_size state_size processed_data
- *            persisted_data tasks, of a completed one completed_timestamp path discarded, of a
- *            failed one failure_timestamp reason
+ *            persisted_data tasks cause explanation critical_path (explain.h; names of subtasks),
+ *            of a completed one completed_timestamp path discarded, of a failed one
+ *            failure_timestamp reason
  *   of each task, in the graph's order: name status latest_ack_timestamp end_to_end_duration
  *            num_subtasks num_acknowledged_subtasks checkpointed_size state_size processed_data
  *            persisted_data subtasks
@@ -74,6 +89,10 @@ void sc_statistics_restored(sc_statistics_t *s, uint64_t id, int64_t now_ms, con
  * ms since 1970, sizes bytes. What is not known (the path of one that failed, the duration of one
  * that nobody acknowledged yet) is absent. A task's status is "completed" when all its subtasks
  * have acknowledged, until then that of the checkpoint. */
-void sc_statistics_encode(const sc_statistics_t *s, sc_buf_t *out);
+void sc_statistics_encode(const sc_statistics_t *s, int64_t now_ms, sc_buf_t *out);
+/* What took the time of one in the history, as far as it has come at now_ms; false where it is not
+ * there. */
+bool sc_statistics_explain(const sc_statistics_t *s, uint64_t id, int64_t now_ms,
+                           sc_explanation_t *out);
 
 #endif

@@ -1,5 +1,7 @@
 /* statistics_encode: the statistics as msgpack (statistics.h says what is in it). A map is written
  * before its size is known, so its pairs are counted aside. */
+#include <stdlib.h>
+
 #include "../data/value.h"
 #include "statistics_parts.h"
 
@@ -102,7 +104,23 @@ static void encode_task(const sc__entry_t *e, const sc__task_name_t *task, sc_bu
   end_map(&m, out);
 }
 
-static void encode_entry(const sc_statistics_t *s, const sc__entry_t *e, sc_buf_t *out) {
+static void put_explanation(const sc_statistics_t *s, const sc__entry_t *e, int64_t now_ms,
+                            map_t *m) {
+  sc_explanation_t x;
+  sc__statistics_explain(s, e, now_ms, &x);
+  put_text(m, "cause", sc_cause_name(x.cause));
+  put_text(m, "explanation", x.text);
+  sc_pack_array(key(m, "critical_path"), x.n_path);
+  for (uint32_t i = 0; i < x.n_path; i++) {
+    char *name = sc__statistics_subtask_name(s, x.path[i]);
+    sc_pack_cstr(&m->pairs, name);
+    free(name);
+  }
+  sc_explanation_fini(&x);
+}
+
+static void encode_entry(const sc_statistics_t *s, const sc__entry_t *e, int64_t now_ms,
+                         sc_buf_t *out) {
   map_t m = {SC_BUF_INIT, 0};
   put_size(&m, "id", e->id);
   put_text(&m, "status", status_name(e->status));
@@ -125,6 +143,7 @@ static void encode_entry(const sc_statistics_t *s, const sc__entry_t *e, sc_buf_
   put_text(&m, "path", e->path);
   put_text(&m, "reason", e->reason);
   if (e->subtasks) {
+    put_explanation(s, e, now_ms, &m);
     sc_pack_array(key(&m, "tasks"), s->n_tasks);
     for (uint32_t i = 0; i < s->n_tasks; i++)
       encode_task(e, &s->tasks[i], &m.pairs);
@@ -145,11 +164,11 @@ static void encode_counts(const sc_statistics_t *s, sc_buf_t *out) {
 static void encode_latest(const sc_statistics_t *s, sc_buf_t *out) {
   map_t m = {SC_BUF_INIT, 0};
   if (s->latest_completed.id)
-    encode_entry(s, &s->latest_completed, key(&m, "completed"));
+    encode_entry(s, &s->latest_completed, 0, key(&m, "completed"));
   if (s->latest_savepoint.id)
-    encode_entry(s, &s->latest_savepoint, key(&m, "savepoint"));
+    encode_entry(s, &s->latest_savepoint, 0, key(&m, "savepoint"));
   if (s->latest_failed.id)
-    encode_entry(s, &s->latest_failed, key(&m, "failed"));
+    encode_entry(s, &s->latest_failed, 0, key(&m, "failed"));
   if (s->restored) {
     map_t r = {SC_BUF_INIT, 0};
     put_size(&r, "id", s->restored_id);
@@ -160,12 +179,12 @@ static void encode_latest(const sc_statistics_t *s, sc_buf_t *out) {
   end_map(&m, out);
 }
 
-void sc_statistics_encode(const sc_statistics_t *s, sc_buf_t *out) {
+void sc_statistics_encode(const sc_statistics_t *s, int64_t now_ms, sc_buf_t *out) {
   map_t m = {SC_BUF_INIT, 0};
   encode_counts(s, key(&m, "counts"));
   encode_latest(s, key(&m, "latest"));
   sc_pack_array(key(&m, "history"), s->count);
   for (uint32_t i = s->count; i-- > 0;)
-    encode_entry(s, sc__statistics_nth(s, i), &m.pairs);
+    encode_entry(s, sc__statistics_nth(s, i), now_ms, &m.pairs);
   end_map(&m, out);
 }

@@ -23,6 +23,11 @@ typedef struct sc__subtask_entry {
   bool unaligned;        /* a barrier of its overtook data */
   sc__sizes_t sizes;
   int64_t sync_ns, async_ns, alignment_ns, start_delay_ns; /* as it measured them */
+  int64_t storage_ns;    /* of async_ns */
+  uint32_t last_from;    /* subtask whose barrier came last, or SC_EXPLAIN_NOBODY */
+  uint64_t queued;       /* bytes before that barrier */
+  bool seen, blocked;    /* at work while it was waited for; in a call of C that did not return */
+  char *place;           /* where, or NULL */
 } sc__subtask_entry_t;
 
 typedef enum { SC__IN_PROGRESS, SC__COMPLETED, SC__FAILED } sc__status_t;
@@ -34,6 +39,8 @@ typedef struct sc__entry {
   bool unaligned;         /* in one of them, at least */
   bool discarded;         /* its files were deleted */
   int64_t trigger_ms;     /* when it was triggered */
+  int64_t waited_ms;      /* before that, for another to end */
+  int64_t prepared_ms;    /* when its barriers were sent */
   int64_t latest_ack_ms;  /* newest acknowledgement, or SC_UNKNOWN */
   int64_t end_ms;         /* when it completed or failed, or SC_UNKNOWN */
   sc__sizes_t sizes;      /* of its subtasks together */
@@ -46,6 +53,7 @@ typedef struct sc__entry {
 typedef struct sc__task_name {
   char *name;
   uint32_t first, n;      /* its subtasks */
+  bool sink;              /* nothing comes behind it */
 } sc__task_name_t;
 
 struct sc_statistics {
@@ -53,6 +61,7 @@ struct sc_statistics {
   uint32_t n_tasks;
   uint32_t n_subtasks;    /* of all tasks */
   uint32_t history;       /* entries kept */
+  int64_t explain_after_ms; /* one that takes longer is slow */
   sc__entry_t *entries;   /* ring of `history` */
   uint32_t first, count;  /* of the ring: oldest, and how many */
   uint64_t triggered, completed, failed, restored; /* counts */
@@ -70,6 +79,12 @@ struct sc_statistics {
 static inline sc__entry_t *sc__statistics_nth(const sc_statistics_t *s, uint32_t i) {
   return &s->entries[(s->first + i) % s->history];
 }
+
+/* statistics_explain.c: of an entry with its subtasks. */
+void sc__statistics_explain(const sc_statistics_t *s, const sc__entry_t *e, int64_t now_ms,
+                            sc_explanation_t *out);
+/* Malloc'ed name of a subtask: "count 2/4". */
+char *sc__statistics_subtask_name(const sc_statistics_t *s, uint32_t subtask);
 
 static inline void sc__sizes_add(sc__sizes_t *to, const sc__sizes_t *more) {
   to->checkpointed += more->checkpointed;

@@ -99,6 +99,8 @@ void sc__channel_insert(sc_channel_t *ch, uint32_t place, const sc_element_t *e)
   for (uint32_t i = ch->count - 1; i > place; i--)
     *sc__channel_at(ch, i) = *sc__channel_at(ch, i - 1);
   *sc__channel_at(ch, place) = *e;
+  if (e->kind == SC_ELEMENT_BARRIER && !e->head)
+    sc__channel_at(ch, place)->ahead = ch->bytes;
   if (e->kind == SC_ELEMENT_DATA)
     charge(ch, e->buffer);
 }

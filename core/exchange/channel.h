@@ -79,6 +79,7 @@ typedef struct sc_element {
   sc_element_kind_t kind; /* which of the two below counts, if any */
   sc_buffer_t *buffer;   /* DATA: one reference, the taker's */
   sc_barrier_t barrier;  /* BARRIER */
+  uint64_t ahead;        /* BARRIER: bytes that stood before it when it came into the queue */
   bool head;             /* BARRIER: it was taken at the head, and overtook what is behind it */
   sc_cut_t *settle;      /* the channel's: a hold that taking or moving it releases; else NULL */
 } sc_element_t;

@@ -58,6 +58,9 @@ typedef struct sc_input_event {
   uint64_t superseded_by;   /* ABORTED: by which newer one, 0 for an abort by mail */
   bool overtakes;           /* SNAPSHOT: with captures (sc_input_capture) */
   uint64_t alignment_bytes; /* SNAPSHOT: bytes read between first barrier and start */
+  const sc_channel_name_t *last; /* SNAPSHOT: of the channel whose barrier came last; NULL: none
+                             * did. The channel's */
+  uint64_t last_ahead;      /* bytes that stood before that barrier when it was sent */
   bool first_barrier;       /* set on whatever event (NONE, too) follows the first barrier, or the
                              * trigger by mail, of a checkpoint */
 } sc_input_event_t;

@@ -38,6 +38,10 @@ struct sc_input {
   uint32_t n_known, known_cap;
   uint64_t bytes;          /* taken while one is pending */
   sc_barrier_t first;      /* the one that began last */
+  uint64_t last_id;        /* the checkpoint whose barrier came last, from where, and behind how
+                            * many bytes */
+  uint32_t last_source;
+  uint64_t last_ahead;
   bool first_barrier;      /* and no event has said so yet */
   atomic_uint_fast64_t word; /* newest checkpoint that may overtake and is on its way here */
   uint64_t passed;         /* the newest that the task started or gave up by itself (sources) */

@@ -179,6 +179,11 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   atomic_init(&s->down, false);
   atomic_init(&s->alarm, false);
   atomic_init(&s->running, NULL);
+  atomic_init(&s->turns, 0);
+  s->watch.canceled = &a->canceled;
+  atomic_init(&s->watch.asked, false);
+  s->watch.seen = sc__slot_seen;
+  s->watch.arg = s;
   sc_buf_t name = SC_BUF_INIT;
   sc_buf_printf(&name, "sc-slot-%u", i);
   sc_buf_put_u8(&name, 0);
@@ -288,6 +293,35 @@ void sc_attempt_interrupt(sc_attempt_t *a) {
   for (uint32_t i = 0; i < a->config.n_slots; i++)
     if (a->slots[i].actor.impl && !atomic_load(&a->slots[i].down))
       sc_world_interrupt(a->config.world, &a->slots[i].actor);
+}
+
+/* The task of the slot that has this very name, or NULL. */
+static const sc_task_t *find_named(const sc_slot_t *s, const char *name) {
+  for (uint32_t i = 0; name && i < s->n_tasks; i++)
+    if (s->tasks[i]->name == name)
+      return s->tasks[i];
+  return NULL;
+}
+
+void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
+                       void (*blocked)(void *arg, uint32_t task), void *arg) {
+  for (uint32_t i = 0; i < a->config.n_slots; i++) {
+    sc_slot_t *s = &a->slots[i];
+    const char *running = atomic_load(&s->running);
+    uint64_t turn = atomic_load(&s->turns);
+    const sc_task_t *t = find_named(s, running);
+    if (!s->actor.impl || atomic_load(&s->down) || !t || !waits[t->index])
+      continue;
+    bool same = s->sampled.running == running && s->sampled.turn == turn;
+    if (same && atomic_load(&s->watch.asked)) {
+      blocked(arg, t->index);
+      continue;
+    }
+    s->sampled.running = running;
+    s->sampled.turn = turn;
+    atomic_store(&s->watch.asked, true);
+    sc_world_sample(a->config.world, &s->actor);
+  }
 }
 
 static void destroy_task(sc_task_t *t) {

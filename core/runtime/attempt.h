@@ -25,6 +25,7 @@
 #include "../exchange/input.h"
 #include "chain.h"
 #include "flow.h"
+#include "host_watch.h"
 #include "inflight_files.h"
 #include "regions.h"
 
@@ -33,11 +34,11 @@ typedef struct sc_slot sc_slot_t;
 typedef struct sc_task sc_task_t;
 
 /* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only.
- * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread
- * look at it. */
+ * `watch->canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the
+ * thread look at it. */
 typedef struct sc_host_ops {
   /* On the slot's thread. */
-  int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
+  int (*create)(void *arg, sc_host_watch_t *watch, void **host, sc_error_t *err);
   void (*destroy)(void *host);                            /* likewise */
   /* An event loop that the job's functions have in this host, on the slot's thread; all NULL: none.
    * has_loop: is there one by now? turn: run what is due in it, without waiting: 1 if anything
@@ -60,6 +61,8 @@ typedef enum {
   SC_REPORT_FINISH,         /* the task asks to leave */
   SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
   SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
+  SC_REPORT_SEEN,           /* bytes: the function and line that the task is in, with a zero; id
+                               1: a call of C had just returned there */
   SC_REPORT_SLOT_GONE,
   SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
 } sc_report_kind_t;
@@ -178,6 +181,12 @@ struct sc_slot {
   bool host_failed, flushed;
   atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
   atomic_bool down;                 /* its tasks are destroyed */
+  sc_host_watch_t watch;            /* the host's */
+  atomic_uint_fast64_t turns;       /* of its tasks so far: one that stands is in some call */
+  struct {
+    const char *running;            /* what ran then, and in which turn; NULL: nobody has asked */
+    uint64_t turn;
+  } sampled;                        /* the coordinator's: when it asked last */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
   sc_task_t *turn;                  /* whose turn it is, or NULL */
@@ -219,6 +228,11 @@ void sc_attempt_cancel(sc_attempt_t *a);
 /* Interrupt the slots that are not down yet: some user function does not come to its end. */
 void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
+/* See what keeps the tasks of `waits` (each by number) busy: a task whose user code can be looked
+ * at answers with SEEN; blocked(arg, task) is called for one that was in the same call when it was
+ * asked for the last time, and has not answered. */
+void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
+                       void (*blocked)(void *arg, uint32_t task), void *arg);
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b);
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
@@ -233,6 +247,7 @@ uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
 extern const sc_actor_ops_t sc_slot_actor_ops;
+void sc__slot_seen(void *slot, const char *place, bool returned); /* for its watch */
 extern const sc_op_services_t sc_task_services;
 void sc_attempt_ref(sc_attempt_t *a);
 void sc_attempt_unref(sc_attempt_t *a);
@@ -268,8 +283,8 @@ void sc_task_replay_end(sc_task_t *t); /* give up what is unread */
 uint32_t sc_task_replay_rest(const sc_task_t *t, sc_inflight_rest_t **out);
 /* task_snapshot.c */
 /* `overtakes`: inputs are captured. */
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
-                      uint64_t alignment_bytes);
+/* `e` is the SNAPSHOT event; of a source's trigger only its barrier is set. */
+void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e);
 void sc_task_submit_ready(sc_task_t *t);
 void sc_task_aborted(sc_task_t *t, uint64_t id);
 void sc_task_leave_files(sc_task_t *t); /* of in-flight data: nobody waits for its share there */

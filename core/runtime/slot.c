@@ -250,11 +250,25 @@ void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node) {
 
 /* ---- the actor ---- */
 
+/* The host was looked at while it ran a task. */
+void sc__slot_seen(void *slot, const char *place, bool returned) {
+  sc_slot_t *s = slot;
+  const char *running = atomic_load(&s->running);
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    if (s->tasks[i]->name != running)
+      continue;
+    sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SEEN, s->tasks[i]->index);
+    r->id = returned;
+    sc_buf_put(&r->bytes, place, strlen(place) + 1);
+    sc_report_post(s->attempt, r);
+  }
+}
+
 static void slot_start(void *arg) {
   sc_slot_t *s = arg;
   const sc_host_ops_t *host = &s->attempt->config.host;
   sc_error_t err = SC_ERROR_INIT;
-  if (host->create && host->create(host->arg, &s->attempt->canceled, &s->host, &err) < 0) {
+  if (host->create && host->create(host->arg, &s->watch, &s->host, &err) < 0) {
     sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED,
                                    s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
     sc_error_move(&r->error, &err);
@@ -336,6 +350,7 @@ static bool step_tasks(sc_slot_t *s) {
       give_deferred(t);
     /* Relaxed: looked at only when nothing has moved for two seconds. */
     atomic_store_explicit(&s->running, t->name, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->turns, 1, memory_order_relaxed);
     moved |= sc_task_step(t);
   }
   atomic_store_explicit(&s->running, NULL, memory_order_relaxed);

@@ -113,7 +113,7 @@ static int take_event(sc_task_t *t, const sc_input_event_t *e) {
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e->watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e->idle); return 1;
     case SC_INPUT_SNAPSHOT:
-      sc_task_snapshot(t, &e->barrier, e->overtakes, e->alignment_bytes);
+      sc_task_snapshot(t, e);
       return 1;
     case SC_INPUT_ABORTED:
       if (e->superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
@@ -249,9 +249,9 @@ static int before_records(sc_task_t *t) {
     return 1;
   }
   if (t->trigger.id && !mid_record(t)) {
-    sc_barrier_t b = t->trigger;
+    const sc_input_event_t e = {.kind = SC_INPUT_SNAPSHOT, .barrier = t->trigger};
     t->trigger.id = 0;
-    sc_task_snapshot(t, &b, false, 0);
+    sc_task_snapshot(t, &e);
     return 1;
   }
   return serve_barriers(t);

@@ -198,7 +198,9 @@ static void run_share(sc_work_t *work) {
 static void run_work(sc_work_t *work) {
   snapshot_work_t *w = (snapshot_work_t *)work;
   sc_attempt_t *a = w->attempt;
+  int64_t begin_ns = sc_world_mono_ns(a->config.world);
   w->rc = run_parts(w, &w->error);
+  w->snapshot->storage_ns = sc_world_mono_ns(a->config.world) - begin_ns; /* they sync files */
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
   if (w->rc < 0 && w->share.done) /* the checkpoint is lost: nobody waits for others' shares */
@@ -446,13 +448,24 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
   w->snapshot->sync_ns = w->created_ns - begin;
 }
 
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
-                      uint64_t alignment_bytes) {
+/* Whose barrier was waited for last, and what stood before it. */
+static void note_last(const sc_task_t *t, const sc_input_event_t *e, sc_task_snapshot_t *snap) {
+  const sc_graph_t *g = t->attempt->config.graph;
+  snap->alignment_bytes = e->alignment_bytes;
+  if (!e->last)
+    return;
+  const sc_node_t *from = &g->nodes[g->edges[e->last->edge].from];
+  snap->last_from = g->chains[from->chain].first_task + e->last->sender;
+  snap->queued_bytes = e->last_ahead;
+}
+
+void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e) {
+  const sc_barrier_t *b = &e->barrier;
   int64_t begin = sc_world_mono_ns(t->attempt->config.world);
   if (b->stop)
     t->stopped_at = b->id;
   snapshot_work_t *w = new_work(t, b->id);
-  cut_channels(t, w, b, overtakes);
+  cut_channels(t, w, b, e->overtakes);
   if (snapshot_operators(t, w) < 0) {
     drop_open(t, w);
     sc_task_fail(t, &t->error);
@@ -463,7 +476,7 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
     if (!t->first_ended_snapshot)
       t->first_ended_snapshot = b->id;
   }
-  w->snapshot->alignment_bytes = alignment_bytes;
+  note_last(t, e, w->snapshot);
   if (t->keyed)
     t->keyed->ops->freeze(t->keyed, b->id);
   measure(t, w, b, begin);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../base/mem.h"
+#include "host_watch.h"
 #include "../base/random.h"
 #include "../snapshot/storage.h"
 
@@ -218,6 +219,11 @@ static void interrupt_actor(sc_world_t *w, sc_actor_t *actor) {
   pthread_kill(a->thread, SIGURG);
 }
 
+static void sample_actor(sc_world_t *w, sc_actor_t *actor) {
+  real_actor_t *a = actor->impl;
+  pthread_kill(a->thread, SC_SIGNAL_SAMPLE);
+}
+
 /* ---- the I/O pool ---- */
 
 static sc_work_t *next_work(real_world_t *w) {
@@ -284,6 +290,7 @@ static const sc_world_ops_t ops = {
     .wake = wake_actor,
     .retire = retire_actor,
     .interrupt = interrupt_actor,
+    .sample = sample_actor,
     .submit = submit_work,
     .pause = pause_for,
     .destroy = destroy_world,

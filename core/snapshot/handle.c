@@ -8,6 +8,7 @@ sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uin
   sc_task_snapshot_t *snap = sc_calloc(1, sizeof *snap);
   snap->task = task;
   snap->subtask = subtask;
+  snap->last_from = UINT32_MAX;
   snap->operators = sc_calloc(n_operators, sizeof *snap->operators);
   snap->n_operators = n_operators;
   for (uint32_t i = 0; i < n_operators; i++) {

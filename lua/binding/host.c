@@ -192,10 +192,10 @@ static void show_warning(void *arg, const char *text, int to_be_continued) {
     fprintf(stderr, "%s%s%s", first ? "Lua warning: " : "", text, to_be_continued ? "" : "\n");
 }
 
-static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out,
+static int host_create(load_args_t *args, sc_host_watch_t *watch, lsc_host_t **out,
                        sc_error_t *err) {
   lsc_host_t *host = sc_calloc(1, sizeof *host);
-  lsc_interrupt_enter(&host->interrupt, canceled);
+  lsc_interrupt_enter(&host->interrupt, watch);
   host->root = LUA_NOREF;
   host->allocator = lsc_allocator_create();
   host->L = lua_newstate(lsc_allocate, host->allocator);
@@ -213,10 +213,10 @@ static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_
 }
 
 int lsc_host_create(const char *blob, size_t n, const char *path, const char *cpath,
-                    lua_CFunction open_core, const atomic_bool *canceled, lsc_host_t **out,
+                    lua_CFunction open_core, sc_host_watch_t *watch, lsc_host_t **out,
                     sc_error_t *err) {
   load_args_t args = {blob, n, path, cpath, open_core, false, NULL};
-  return host_create(&args, canceled, out, err);
+  return host_create(&args, watch, out, err);
 }
 
 int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,

@@ -20,9 +20,9 @@ typedef struct lsc_job_host {
   lsc_factory_t *factories;
 } lsc_job_host_t;
 
-static int create_host(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err) {
+static int create_host(void *arg, sc_host_watch_t *watch, void **host, sc_error_t *err) {
   const lsc_job_host_t *h = arg;
-  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, canceled,
+  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, watch,
                          (lsc_host_t **)host, err);
 }
 
@@ -295,6 +295,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
       .all_or_none = field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
+  o->explain_after_ms = field_int(L, "explain_after", 1000);
   o->externalized = externalized(field_str(L, "externalized"));
   o->synchronous = field_bool(L, "sync");
   o->at_least_once = field_bool(L, "at_least_once");

@@ -58,7 +58,8 @@ end
 --     another, what a failure repeats may count twice), unaligned (false: barriers wait their turn;
 --     true: they may overtake data, which becomes part of the checkpoint), aligned_timeout (0: at once;
 --     they overtake only after so long), timeout ("10min"), min_pause (0: from a completed one to the
---     next), failure_pause (0: from a failed one), max_concurrent (1), tolerable_failures
+--     next), failure_pause (0: from a failed one), explain_after ("1s": one that takes longer is
+--     explained in the log), max_concurrent (1), tolerable_failures
 --     ("unlimited"), retain (1), externalized ("retain_on_cancellation"), after_tasks_finish (true;
 --     false: none while only some tasks have ended, then only the final one),
 --     max_subtasks_per_channel_state_file (5),
@@ -298,7 +299,7 @@ local function job_plan(self, start, built)
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
     slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
-    failure_pause = checkpoint.failure_pause,
+    failure_pause = checkpoint.failure_pause, explain_after = checkpoint.explain_after,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
     unaligned = checkpoint.unaligned, aligned_timeout = checkpoint.aligned_timeout,

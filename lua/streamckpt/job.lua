@@ -228,7 +228,7 @@ end
 --   end_to_end_duration, sync_duration, async_duration, alignment_duration, start_delay,
 --   unaligned_checkpoint, the same sizes. Durations are in ms, timestamps in ms since 1970, sizes in bytes;
 --   what is not known is absent.
--- Example: print(job:checkpoints().counts.completed)
+-- Example: print(job:checkpoints().counts.completed); print(job:checkpoints():explain(7))
 function methods:checkpoints()
   return shown(report.checkpoints, enter(self, "checkpoints"):statistics())
 end

@@ -130,7 +130,24 @@ local function metrics_text(t)
   return table.concat(columns(heads, rows), "\n")
 end
 
-local Checkpoints = { __name = "streamckpt.checkpoints", __tostring = checkpoints_text }
+-- Not fields, so that a script that walks over the table meets only what the engine told.
+local explained = {}
+
+--- What took a checkpoint's time, and what to do about it.
+-- @param id of a checkpoint in the history; without it the newest
+-- @return one or two sentences, and the cause as a word: "none", "queued_behind_another", "skewed_key",
+--   "library_call", "slow_sink", "slow_function", "in_flight_data", "slow_snapshot", "slow_storage",
+--   "large_state", "unknown"; or nil, a message and ENOTFOUND
+-- Example: print(job:checkpoints():explain(7))
+function explained:explain(id)
+  for _, c in ipairs(self.history) do
+    if id == nil or c.id == id then return c.explanation, c.cause end
+  end
+  return nil, ("ENOTFOUND: the history has no checkpoint %s"):format(id == nil and "yet" or tostring(id)),
+    "ENOTFOUND"
+end
+
+local Checkpoints = { __name = "streamckpt.checkpoints", __tostring = checkpoints_text, __index = explained }
 local Metrics = { __name = "streamckpt.metrics", __tostring = metrics_text }
 
 local function print_as(meta, t)

@@ -115,6 +115,9 @@ static sc_task_snapshot_t *check_snapshot(lua_State *L, int arg) {
                                                      (uint32_t)opt_field(L, arg, "subtask", 0), 1);
   snap->operators[0].uid = sc_strdup("op");
   snap->bytes = (uint64_t)opt_field(L, arg, "bytes", 0);
+  snap->last_from = (uint32_t)opt_field(L, arg, "last_from", UINT32_MAX);
+  snap->queued_bytes = (uint64_t)opt_field(L, arg, "queued_bytes", 0);
+  snap->storage_ns = opt_field(L, arg, "storage_ns", 0);
   snap->alignment_bytes = (uint64_t)opt_field(L, arg, "alignment_bytes", 0);
   snap->persisted_bytes = (uint64_t)opt_field(L, arg, "persisted_bytes", 0);
   lua_getfield(L, arg, "unaligned");
@@ -162,6 +165,7 @@ static void push_action(lua_State *L, const sc_action_t *a) {
   set_int(L, "id", (int64_t)a->id);
   set_int(L, "timestamp", a->timestamp_ms);
   set_int(L, "overtake_at", a->overtake_at_ms);
+  set_int(L, "waited", a->waited_ms);
   set_int(L, "retry", a->retry_ms);
   set_int(L, "timeout", a->timeout_ms);
   set_int(L, "request", (int64_t)a->request);
@@ -550,7 +554,7 @@ static int statistics_restored(lua_State *L) {
 
 static int statistics_encode(lua_State *L) {
   sc_buf_t out = SC_BUF_INIT;
-  sc_statistics_encode(check_box(L, STATISTICS), &out);
+  sc_statistics_encode(check_box(L, STATISTICS), luaL_optinteger(L, 2, 0), &out);
   probe_push_bytes(L, sc_buf_bytes(&out));
   sc_buf_free(&out);
   return 1;

@@ -1273,4 +1273,23 @@ describe("coordinator: end of input", function()
     job:at(100)
     assert.equal("write 2", list(job:ack_all(2)))
   end)
+
+  it("says how long one has waited for another to end, and not how long it paused", function()
+    local job = manual {}
+    assert.equal(0, find(select(2, job:request()), "trigger").waited)
+    job:request()
+    job:at(30)
+    job:request()
+    job:at(70)
+    -- The second was asked for at 0; the third waits from now on for nobody but the second.
+    assert.equal(70, find(job:complete(1), "trigger").waited)
+    job:at(100)
+    assert.equal(30, find(job:complete(2), "trigger").waited)
+    job = Job.new { interval = 100, min_pause = 50 }
+    job:start()
+    job:at(100)
+    job:at(190)
+    job:complete(1)
+    assert.equal(0, find(job:at(240), "trigger").waited)
+  end)
 end)

@@ -60,6 +60,7 @@ describe("statistics", function()
       trigger_timestamp = 1000, latest_ack_timestamp = 1050, completed_timestamp = 1075,
       end_to_end_duration = 75.0, num_subtasks = 3, num_acknowledged_subtasks = 3, checkpointed_size = 421,
       state_size = 426, processed_data = 42, persisted_data = 16, path = "/data/chk-7", discarded = false }
+    e.cause, e.explanation, e.critical_path = nil, nil, nil
     assert.same(expected, e)
     assert.same({ completed = expected }, all.latest)
     assert.same({ triggered = 1, in_progress = 0, completed = 1, failed = 0, restored = 0 }, all.counts)
