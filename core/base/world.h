@@ -35,8 +35,11 @@ typedef struct sc_actor_ops {
   void (*start)(void *arg);   /* first call on the actor's own thread; may be NULL */
   int64_t (*step)(void *arg); /* one bounded step; returns a deadline as above */
   void (*stop)(void *arg);    /* last call on the actor's own thread; may be NULL */
-  /* How this actor waits; NULL waits on a condition. Returns when `fd` (an eventfd) becomes
-   * readable or `deadline_ns` passes. For slots whose script has an event loop of its own. */
+  /* Does it wait by itself? Asked on its own thread before each sleep; NULL: never. It then sleeps
+   * in `wait` and not on a condition: wait returns when `fd` (an eventfd, which the world makes now
+   * and drains) becomes readable, when `deadline_ns` passes, or before. For slots whose script has
+   * an event loop of its own; the others have no descriptor. */
+  bool (*waits)(void *arg);
   void (*wait)(void *arg, int fd, int64_t deadline_ns);
 } sc_actor_ops_t;
 
@@ -66,6 +69,8 @@ typedef struct sc_world_ops {
   /* The step that runs now takes too long: interrupt it (a signal to its thread). What it does with
    * that is the actor's. NULL: nothing can be interrupted. */
   void (*interrupt)(sc_world_t *w, sc_actor_t *actor);
+  /* Have a look at what the step that runs now is in; system calls go on behind it. NULL: none. */
+  void (*sample)(sc_world_t *w, sc_actor_t *actor);
   void (*submit)(sc_world_t *w, sc_work_t *work); /* to the I/O pool, in order of arrival */
   void (*pause)(sc_world_t *w, int64_t ms);       /* let that much time pass; not for actors */
   /* Where a job's log goes, line by line from any thread, instead of to stderr and a file. NULL:
@@ -96,6 +101,10 @@ static inline bool sc_world_retire(sc_world_t *w, sc_actor_t *a, int64_t wait_ms
 static inline void sc_world_interrupt(sc_world_t *w, sc_actor_t *a) {
   if (w->ops->interrupt)
     w->ops->interrupt(w, a);
+}
+static inline void sc_world_sample(sc_world_t *w, sc_actor_t *a) {
+  if (w->ops->sample)
+    w->ops->sample(w, a);
 }
 static inline void sc_world_submit(sc_world_t *w, sc_work_t *work) { w->ops->submit(w, work); }
 

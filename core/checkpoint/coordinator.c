@@ -63,6 +63,7 @@ sc_outgoing_t *sc__coordinator_act(sc_coordinator_t *c, sc_action_kind_t kind,
   sc_outgoing_t *out = sc_outbox_add(&c->outbox, kind);
   out->action.id = p->id;
   out->action.timestamp_ms = p->timestamp_ms;
+  out->action.waited_ms = p->waited_ms;
   out->action.request = p->request;
   return out;
 }
@@ -154,6 +155,7 @@ void sc_coordinator_add_completed(sc_coordinator_t *c, uint64_t id) {
 }
 
 static void run(sc_coordinator_t *c) {
+  c->queued_since_ms = INT64_MIN;
   c->running = c->alive = true;
   c->final_after_ms = INT64_MIN;
   c->final_pause_ms = 0;

@@ -107,6 +107,7 @@ typedef struct sc_action {
   uint64_t id;              /* the checkpoint; 0 in an ANSWER, FAIL_JOB or REFUSED before it had an
                                id */
   int64_t timestamp_ms;     /* wall clock when the checkpoint was begun */
+  int64_t waited_ms;        /* TRIGGER: before that, for another checkpoint to end */
   int64_t overtake_at_ms;   /* TRIGGER: as in sc_barrier_t: 0 never, 1 at once, else monotonic ms */
   sc_reason_t reason;       /* ABORT, ANSWER, FAIL_JOB, REFUSED; NONE where it completed */
   uint32_t task;            /* culprit of an ABORT or ANSWER (UINT32_MAX: none), or of FINISHED */

@@ -103,17 +103,18 @@ void sc__coordinator_refuse(sc_coordinator_t *c, sc_start_t kind, sc_reason_t re
                            "false none is taken before all have"
                          : NULL;
   const sc_failure_t why = {reason, SC_NOBODY, text};
+  /* Before the answer: whoever has that finds the failure counted. */
+  if (sc_failures_counts(reason) || (forbids && !c->forbidden_told)) {
+    sc_outgoing_t *out = sc_outbox_add(&c->outbox, SC_ACT_REFUSED);
+    out->action.reason = reason;
+    out->text = sc_strdup(text);
+  }
   if (kind == SC_START_STOP)
     sc__coordinator_stop_failed(c, &why);
   else
     sc__coordinator_answer(c, sc_schedule_take(&c->schedule, kind), 0, &why);
   if (kind == SC_START_FINAL)
     sc__coordinator_delay_final(c, reason);
-  if (sc_failures_counts(reason) || (forbids && !c->forbidden_told)) {
-    sc_outgoing_t *out = sc_outbox_add(&c->outbox, SC_ACT_REFUSED);
-    out->action.reason = reason;
-    out->text = sc_strdup(text);
-  }
   c->forbidden_told |= forbids;
   sc__coordinator_count(c, reason, 0);
 }
@@ -136,11 +137,26 @@ static void append(sc_coordinator_t *c, sc_pending_t *p) {
   *at = p;
 }
 
+/* Nothing may start now: since when only because another has not ended? */
+static void note_queued(sc_coordinator_t *c) {
+  if (!c->pending || !sc_schedule_wants(&c->schedule, c->mono_ms))
+    c->queued_since_ms = INT64_MIN;
+  else if (c->queued_since_ms == INT64_MIN)
+    c->queued_since_ms = c->mono_ms;
+}
+
+static int64_t queued_for(sc_coordinator_t *c) {
+  int64_t since_ms = c->queued_since_ms;
+  c->queued_since_ms = INT64_MIN; /* the next one waits for this one, from now on */
+  return since_ms == INT64_MIN ? 0 : c->mono_ms - since_ms;
+}
+
 static void begin_checkpoint(sc_coordinator_t *c, sc_start_t kind, uint64_t id) {
   bool after_end = c->roster.n_unended == 0;
   int64_t timeout_ms = after_end ? c->final_timeout_ms : c->config.timeout_ms;
   sc_pending_t *p = sc_pending_create(id, c->now_ms, sc__after(c->mono_ms, timeout_ms));
   p->attempt = c->attempt;
+  p->waited_ms = queued_for(c);
   p->after_end = after_end;
   p->stop = kind == SC_START_STOP;
   p->overtake_at_ms = overtake_at(c, p);
@@ -172,8 +188,10 @@ static void start_next(sc_coordinator_t *c) {
   c->recheck = c->starved = false;
   while (c->running) {
     sc_start_t kind = sc__coordinator_choose(c);
-    if (kind == SC_START_NOTHING)
+    if (kind == SC_START_NOTHING) {
+      note_queued(c);
       return;
+    }
     if (kind == SC_START_STOP && (c->final_id || sc_roster_ready(&c->roster)) && stop_by_end(c))
       continue;
     if (!sc__coordinator_ready(c)) {

@@ -42,6 +42,7 @@ struct sc_coordinator {
   uint64_t requests;      /* requests so far */
   uint32_t deleting;      /* DELETE actions without their sc_coordinator_deleted */
   int64_t now_ms, mono_ms;/* of the newest event */
+  int64_t queued_since_ms;/* one could start but for another that is pending; INT64_MIN: none */
   int64_t final_after_ms; /* monotonic; a final checkpoint that failed is not tried before */
   int64_t final_pause_ms; /* after the next one that fails */
   int64_t final_timeout_ms; /* of the next one */

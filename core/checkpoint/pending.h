@@ -27,6 +27,7 @@ struct sc_pending {
   sc_pending_t *next;             /* the coordinator's list, by id */
   uint64_t id;                    /* never 0 */
   int64_t timestamp_ms;           /* wall clock when it was begun */
+  int64_t waited_ms;              /* for another to end, before that */
   int64_t expires_ms;             /* monotonic; holds while PREPARING or PENDING */
   int64_t overtake_at_ms;         /* for its barriers, as in sc_barrier_t */
   uint64_t attempt;               /* of the coordinator's starts: which it belongs to */

@@ -95,6 +95,10 @@ static bool pause_is_over(sc_schedule_t *s, int64_t mono_ms) {
   return false;
 }
 
+bool sc_schedule_wants(const sc_schedule_t *s, int64_t mono_ms) {
+  return s->count > 0 || (s->periodic_waiting && mono_ms >= s->earliest_ms);
+}
+
 sc_start_t sc_schedule_choose(sc_schedule_t *s, int64_t mono_ms, const sc_schedule_load_t *load) {
   if (load->preparing || load->pending >= s->max_concurrent || load->deleting > s->max_concurrent)
     return SC_START_NOTHING;

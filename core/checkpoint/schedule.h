@@ -74,6 +74,8 @@ bool sc_schedule_request(sc_schedule_t *s, uint64_t request);
 sc_start_t sc_schedule_choose(sc_schedule_t *s, int64_t mono_ms, const sc_schedule_load_t *load);
 /* Take what was chosen: a manual request's number, else 0. */
 uint64_t sc_schedule_take(sc_schedule_t *s, sc_start_t kind);
+/* Would one start now, were no other in its way? */
+bool sc_schedule_wants(const sc_schedule_t *s, int64_t mono_ms);
 static inline size_t sc_schedule_waiting(const sc_schedule_t *s) { return s->count; }
 
 #endif

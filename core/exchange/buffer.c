@@ -32,6 +32,10 @@ void sc_pool_destroy(sc_pool_t *pool) {
   free(pool);
 }
 
+uint32_t sc_pool_segment_size(const sc_pool_t *pool) {
+  return pool->segment_size;
+}
+
 uint32_t sc_pool_outstanding(sc_pool_t *pool) {
   /* Acquire: whoever reads 0 (to destroy the pool) is behind the last use of every buffer. */
   return atomic_load_explicit(&pool->outstanding, memory_order_acquire);

@@ -35,6 +35,7 @@ typedef struct sc_buffer {
 
 sc_pool_t *sc_pool_create(uint32_t segment_size);    /* 0: SC_SEGMENT_SIZE_DEFAULT */
 void sc_pool_destroy(sc_pool_t *pool);               /* asserts that nothing is outstanding */
+uint32_t sc_pool_segment_size(const sc_pool_t *pool); /* of a normal buffer */
 uint32_t sc_pool_outstanding(sc_pool_t *pool);       /* buffers that were taken and not freed */
 /* A buffer for at least `need` bytes (one segment where that is enough), one reference. */
 sc_buffer_t *sc_pool_take(sc_pool_t *pool, size_t need);

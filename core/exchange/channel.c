@@ -6,6 +6,7 @@
 struct sc_floating {
   atomic_uint refs;      /* holders: the creator and the channels */
   atomic_uint available; /* units not borrowed */
+  uint32_t units;        /* of them all; constant */
 };
 
 /* ---- floating share ---- */
@@ -14,6 +15,7 @@ sc_floating_t *sc_floating_create(uint32_t units) {
   sc_floating_t *f = sc_malloc(sizeof *f);
   atomic_init(&f->refs, 1);
   atomic_init(&f->available, units);
+  f->units = units;
   return f;
 }
 
@@ -21,6 +23,10 @@ void sc_floating_unref(sc_floating_t *f) {
   /* Acquire and release: every use by others lies before the free. */
   if (f && atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) == 1)
     free(f);
+}
+
+uint32_t sc_floating_units(const sc_floating_t *f) {
+  return f->units;
 }
 
 uint32_t sc_floating_available(sc_floating_t *f) {
@@ -67,6 +73,8 @@ static void charge(sc_channel_t *ch, const sc_buffer_t *b) {
   ch->units += b->units;
   ch->buffers++;
   ch->bytes += b->len;
+  ch->passed_buffers++;
+  ch->passed_bytes += b->len;
   uint32_t above = ch->units > ch->exclusive ? ch->units - ch->exclusive : 0;
   if (above > ch->borrowed)
     ch->borrowed += borrow(ch->floating, above - ch->borrowed);
@@ -91,6 +99,8 @@ void sc__channel_insert(sc_channel_t *ch, uint32_t place, const sc_element_t *e)
   for (uint32_t i = ch->count - 1; i > place; i--)
     *sc__channel_at(ch, i) = *sc__channel_at(ch, i - 1);
   *sc__channel_at(ch, place) = *e;
+  if (e->kind == SC_ELEMENT_BARRIER && !e->head)
+    sc__channel_at(ch, place)->ahead = ch->bytes;
   if (e->kind == SC_ELEMENT_DATA)
     charge(ch, e->buffer);
 }

@@ -79,6 +79,7 @@ typedef struct sc_element {
   sc_element_kind_t kind; /* which of the two below counts, if any */
   sc_buffer_t *buffer;   /* DATA: one reference, the taker's */
   sc_barrier_t barrier;  /* BARRIER */
+  uint64_t ahead;        /* BARRIER: bytes that stood before it when it came into the queue */
   bool head;             /* BARRIER: it was taken at the head, and overtook what is behind it */
   sc_cut_t *settle;      /* the channel's: a hold that taking or moving it releases; else NULL */
 } sc_element_t;
@@ -88,6 +89,7 @@ typedef struct sc_element {
 typedef struct sc_floating sc_floating_t;
 sc_floating_t *sc_floating_create(uint32_t units);
 void sc_floating_unref(sc_floating_t *f);            /* NULL is fine */
+uint32_t sc_floating_units(const sc_floating_t *f);  /* as created */
 uint32_t sc_floating_available(sc_floating_t *f);    /* units that nobody has borrowed now */
 
 typedef struct sc_channel sc_channel_t;

@@ -20,6 +20,8 @@ struct sc_channel {
   uint32_t borrowed;       /* of these, from the floating share */
   uint32_t buffers;        /* queued buffers */
   uint64_t bytes;          /* bytes in them */
+  uint64_t passed_buffers; /* queued since it is there */
+  uint64_t passed_bytes;
   bool ended, closed;      /* END, CLOSE were pushed */
   bool gone;               /* the receiver is: drop whatever comes */
   atomic_uint charged;     /* units - borrowed; written under the lock */

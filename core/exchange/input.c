@@ -314,6 +314,11 @@ bool sc_input_ready(sc_input_t *in) {
   return false;
 }
 
+void sc_input_usage(const sc_input_t *in, sc_usage_t *u) {
+  for (uint32_t i = 0; i < in->n; i++)
+    sc_usage_add(u, in->sources[i].channel);
+}
+
 int64_t sc_input_watermark(const sc_input_t *in) {
   return sc_valve_current(in->valve);
 }

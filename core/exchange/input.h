@@ -30,6 +30,7 @@
 #include "barrier.h"
 #include "channel.h"
 #include "replay.h"
+#include "usage.h"
 
 typedef struct sc_input sc_input_t;
 
@@ -57,6 +58,9 @@ typedef struct sc_input_event {
   uint64_t superseded_by;   /* ABORTED: by which newer one, 0 for an abort by mail */
   bool overtakes;           /* SNAPSHOT: with captures (sc_input_capture) */
   uint64_t alignment_bytes; /* SNAPSHOT: bytes read between first barrier and start */
+  const sc_channel_name_t *last; /* SNAPSHOT: of the channel whose barrier came last; NULL: none
+                             * did. The channel's */
+  uint64_t last_ahead;      /* bytes that stood before that barrier when it was sent */
   bool first_barrier;       /* set on whatever event (NONE, too) follows the first barrier, or the
                              * trigger by mail, of a checkpoint */
 } sc_input_event_t;
@@ -88,6 +92,8 @@ void sc_input_trigger(sc_input_t *in, const sc_barrier_t *b);
  * was not yet handed out becomes that ABORTED. */
 void sc_input_abort(sc_input_t *in, uint64_t id);
 int64_t sc_input_watermark(const sc_input_t *in);
+/* Add its channels to what is counted. Any thread. */
+void sc_input_usage(const sc_input_t *in, sc_usage_t *u);
 /* Only what barriers at the heads of queues bring about (SNAPSHOT, ABORTED), while the caller waits
  * for room, or is between two steps of something longer that a snapshot may divide: true if there
  * was an event. */

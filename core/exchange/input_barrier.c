@@ -108,6 +108,10 @@ static void follow(sc_input_t *in) {
     e->barrier = *b;
     e->overtakes = act.overtakes;
     e->alignment_bytes = sc_input_taken(in) - in->taken_before;
+    if (in->last_id == act.id) {
+      e->last = sc_channel_name(in->sources[in->last_source].channel);
+      e->last_ahead = in->last_ahead;
+    }
   }
   forget_passed(in);
   sc__input_review(in);
@@ -121,6 +125,9 @@ static sc_align_mode_t mode_of(const sc_barrier_t *b) {
 
 void sc__input_barrier(sc_input_t *in, uint32_t source, const sc_element_t *e) {
   note(in, &e->barrier);
+  in->last_id = e->barrier.id;
+  in->last_source = source;
+  in->last_ahead = e->ahead;
   sc_aligner_barrier(in->aligner, source, e->barrier.id,
                      e->head ? SC_ALIGN_NOW : mode_of(&e->barrier));
   follow(in);

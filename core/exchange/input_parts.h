@@ -39,6 +39,10 @@ struct sc_input {
   atomic_uint_fast64_t taken; /* bytes, while one is pending or captured (sc_input_taken) */
   uint64_t taken_before;   /* the same when the one that began last did */
   sc_barrier_t first;      /* the one that began last */
+  uint64_t last_id;        /* the checkpoint whose barrier came last, from where, and behind how
+                            * many bytes */
+  uint32_t last_source;
+  uint64_t last_ahead;
   bool first_barrier;      /* and no event has said so yet */
   atomic_uint_fast64_t word; /* newest checkpoint that may overtake and is on its way here */
   uint64_t passed;         /* the newest that the task started or gave up by itself (sources) */

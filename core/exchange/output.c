@@ -150,3 +150,8 @@ void sc_output_counts(const sc_output_t *o, uint64_t *records, uint64_t *bytes) 
   if (bytes)
     *bytes = o->bytes;
 }
+
+void sc_output_usage(const sc_output_t *o, sc_usage_t *u) {
+  for (uint32_t i = 0; i < o->partitioner.n_channels; i++)
+    sc_usage_add(u, o->lanes[i].channel);
+}

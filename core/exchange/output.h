@@ -18,6 +18,7 @@
 #include "../data/record.h"
 #include "channel.h"
 #include "partitioner.h"
+#include "usage.h"
 
 typedef struct sc_output sc_output_t;
 
@@ -44,5 +45,7 @@ uint32_t sc_output_max_parallelism(const sc_output_t *o); /* HASH: for the sende
 /* Data records given to sc_output_emit (a broadcast one counts once), and bytes written to all
  * channels (a broadcast one counts in each), with watermarks and status. */
 void sc_output_counts(const sc_output_t *o, uint64_t *records, uint64_t *bytes);
+/* Add its channels to what is counted. Any thread. */
+void sc_output_usage(const sc_output_t *o, sc_usage_t *u);
 
 #endif

@@ -22,6 +22,7 @@ typedef struct file_source {
   uint32_t n_splits;
   sc_file_t *file;      /* of splits[0]; NULL while it is not open */
   sc_buf_t buffer;      /* bytes of the file from `base` on */
+  int64_t size;         /* of the file, when it was opened */
   int64_t base;         /* file offset of buffer.data[0] */
   size_t start;         /* in the buffer: the next line begins here */
   size_t scanned;       /* in the buffer: no "\n" lies between start and here */
@@ -161,9 +162,7 @@ static int open_split(file_source_t *s, sc_error_t *err) {
   s->start = s->scanned = 0;
   s->at_end = false;
   sc_buf_clear(&s->buffer);
-  if (split->offset == 0)
-    return 0;
-  int64_t size = storage->ops->size(s->file, err);
+  int64_t size = s->size = storage->ops->size(s->file, err);
   if (size < 0)
     return (int)size;
   if (size < split->offset) {
@@ -319,10 +318,20 @@ static void destroy(sc_operator_t *op) {
   free(s);
 }
 
+/* Of the file that is being read: others are not looked at before their turn. One that is being
+ * written to may have more by now. */
+static void pending(sc_operator_t *op, sc_pending_input_t *out) {
+  const file_source_t *s = (const file_source_t *)op;
+  int64_t left = s->file ? s->size - (s->base + (int64_t)s->start) : 0;
+  if (s->file || s->n_splits == 0)
+    out->bytes = left > 0 ? left : 0;
+}
+
 static const sc_operator_ops_t ops = {
     .poll = poll_line,
     .add_split = add_split,
     .no_more_splits = no_more_splits,
+    .pending = pending,
     .restore = restore,
     .snapshot = snapshot,
     .destroy = destroy,

@@ -114,10 +114,16 @@ static void destroy(sc_operator_t *op) {
   free(op);
 }
 
+static void pending(sc_operator_t *op, sc_pending_input_t *out) {
+  const values_source_t *s = (const values_source_t *)op;
+  out->records = s->has_split ? s->count - s->at : 0;
+}
+
 static const sc_operator_ops_t ops = {
     .poll = poll_value,
     .add_split = add_split,
     .no_more_splits = no_more_splits,
+    .pending = pending,
     .restore = restore,
     .snapshot = snapshot,
     .destroy = destroy,

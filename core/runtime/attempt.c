@@ -74,10 +74,12 @@ static void init_task(sc_attempt_t *a, uint32_t index) {
   t->deferred_tail = &t->deferred;
   t->wake_at_ms = INT64_MAX;
   atomic_init(&t->poked, false);
+  atomic_init(&t->pending_records, -1);
+  atomic_init(&t->pending_bytes, -1);
   t->stride = 1;
   char *chain = sc_graph_chain_name(g, t->plan);
   t->name = sc_format("%s %u/%u", chain, t->subtask + 1, t->plan->parallelism);
-  free(chain);
+  t->chain_name = chain;
   sc_chain_init(&t->chain, g, t->plan, t);
   t->chain.overdraft = a->config.overdraft_buffers;
   sc_slot_t *s = t->slot;
@@ -161,6 +163,7 @@ static void wire(sc_attempt_t *a) {
       sc_input_count_only(a->tasks[i].input);
     sc_input_set_alarm(a->tasks[i].input, &a->tasks[i].slot->alarm);
     a->tasks[i].n_channels = w.n[i];
+    a->tasks[i].flow = sc_flow_create(sc_task_n_counters(&a->tasks[i]));
     free(w.channels[i]);
     free(w.ports[i]);
   }
@@ -176,6 +179,11 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   atomic_init(&s->down, false);
   atomic_init(&s->alarm, false);
   atomic_init(&s->running, NULL);
+  atomic_init(&s->turns, 0);
+  s->watch.canceled = &a->canceled;
+  atomic_init(&s->watch.asked, false);
+  s->watch.seen = sc__slot_seen;
+  s->watch.arg = s;
   sc_buf_t name = SC_BUF_INIT;
   sc_buf_printf(&name, "sc-slot-%u", i);
   sc_buf_put_u8(&name, 0);
@@ -287,6 +295,35 @@ void sc_attempt_interrupt(sc_attempt_t *a) {
       sc_world_interrupt(a->config.world, &a->slots[i].actor);
 }
 
+/* The task of the slot that has this very name, or NULL. */
+static const sc_task_t *find_named(const sc_slot_t *s, const char *name) {
+  for (uint32_t i = 0; name && i < s->n_tasks; i++)
+    if (s->tasks[i]->name == name)
+      return s->tasks[i];
+  return NULL;
+}
+
+void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
+                       void (*blocked)(void *arg, uint32_t task), void *arg) {
+  for (uint32_t i = 0; i < a->config.n_slots; i++) {
+    sc_slot_t *s = &a->slots[i];
+    const char *running = atomic_load(&s->running);
+    uint64_t turn = atomic_load(&s->turns);
+    const sc_task_t *t = find_named(s, running);
+    if (!s->actor.impl || atomic_load(&s->down) || !t || !waits[t->index])
+      continue;
+    bool same = s->sampled.running == running && s->sampled.turn == turn;
+    if (same && atomic_load(&s->watch.asked)) {
+      blocked(arg, t->index);
+      continue;
+    }
+    s->sampled.running = running;
+    s->sampled.turn = turn;
+    atomic_store(&s->watch.asked, true);
+    sc_world_sample(a->config.world, &s->actor);
+  }
+}
+
 static void destroy_task(sc_task_t *t) {
   sc_task_drop_works(t);
   sc_task_replay_end(t);
@@ -295,6 +332,8 @@ static void destroy_task(sc_task_t *t) {
   sc_timers_destroy(t->timers);
   sc_keyed_destroy(t->keyed);
   sc_error_clear(&t->error);
+  sc_flow_destroy(t->flow);
+  free(t->chain_name);
   free(t->name);
 }
 
@@ -328,44 +367,4 @@ void sc_attempt_destroy(sc_attempt_t *a) {
   free(a->tasks);
   free(a->slots);
   free(a);
-}
-
-/* ---- metrics ---- */
-
-static void pack_entry_int(sc_buf_t *out, const char *name, int64_t v) {
-  sc_pack_cstr(out, name);
-  sc_pack_int(out, v);
-}
-
-static void encode_link(sc_attempt_t *a, const sc_task_t *t, const sc_link_t *link, sc_buf_t *out) {
-  uint32_t counters = 0;
-  for (sc_named_counter_t *c = a->counters; c; c = c->next)
-    counters += c->link == link;
-  int64_t w = atomic_load_explicit(&link->watermark_shown, memory_order_relaxed);
-  sc_pack_map(out, (w == SC_WATERMARK_MIN ? 6 : 7) + counters);
-  sc_pack_cstr(out, "uid");
-  sc_pack_cstr(out, link->node->uid);
-  sc_pack_cstr(out, "name");
-  sc_pack_cstr(out, link->node->name);
-  pack_entry_int(out, "subtask", t->subtask);
-  /* Relaxed: counters that are shown, nothing hangs on their order. */
-  pack_entry_int(out, "numRecordsIn",
-                 (int64_t)atomic_load_explicit(&link->records_in, memory_order_relaxed));
-  pack_entry_int(out, "numRecordsOut",
-                 (int64_t)atomic_load_explicit(&link->records_out, memory_order_relaxed));
-  if (w != SC_WATERMARK_MIN) /* absent before the first */
-    pack_entry_int(out, "currentWatermark", w);
-  pack_entry_int(out, "attempt", (int64_t)a->config.number);
-  for (sc_named_counter_t *c = a->counters; c; c = c->next)
-    if (c->link == link)
-      pack_entry_int(out, c->name, c->value);
-}
-
-uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out) {
-  const sc_task_t *t = &a->tasks[task];
-  pthread_mutex_lock(&a->counters_lock);
-  for (uint32_t l = 0; l < t->chain.n_links; l++)
-    encode_link(a, t, &t->chain.links[l], out);
-  pthread_mutex_unlock(&a->counters_lock);
-  return t->chain.n_links;
 }

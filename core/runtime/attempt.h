@@ -24,6 +24,8 @@
 #include "../base/mailbox.h"
 #include "../exchange/input.h"
 #include "chain.h"
+#include "flow.h"
+#include "host_watch.h"
 #include "inflight_files.h"
 #include "regions.h"
 
@@ -32,12 +34,19 @@ typedef struct sc_slot sc_slot_t;
 typedef struct sc_task sc_task_t;
 
 /* How a slot gets its host (the binding's Lua state). create may be NULL: native operators only.
- * `canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the thread
- * look at it. */
+ * `watch->canceled` becomes true when the attempt is to end; sc_attempt_interrupt then makes the
+ * thread look at it. */
 typedef struct sc_host_ops {
   /* On the slot's thread. */
-  int (*create)(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err);
+  int (*create)(void *arg, sc_host_watch_t *watch, void **host, sc_error_t *err);
   void (*destroy)(void *host);                            /* likewise */
+  /* An event loop that the job's functions have in this host, on the slot's thread; all NULL: none.
+   * has_loop: is there one by now? turn: run what is due in it, without waiting: 1 if anything
+   * ran, 0 if not, negative with *err: fail a task of the slot. wait: until something is due in it,
+   * until `fd` is readable, or for `timeout_ns` (negative: without end), whichever is first. */
+  bool (*has_loop)(void *host);
+  int (*turn)(void *host, sc_error_t *err);
+  void (*wait)(void *host, int fd, int64_t timeout_ns);
   void *arg;
 } sc_host_ops_t;
 
@@ -52,6 +61,8 @@ typedef enum {
   SC_REPORT_FINISH,         /* the task asks to leave */
   SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
   SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
+  SC_REPORT_SEEN,           /* bytes: the function and line that the task is in, with a zero; id
+                               1: a call of C had just returned there */
   SC_REPORT_SLOT_GONE,
   SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
 } sc_report_kind_t;
@@ -126,6 +137,9 @@ struct sc_task {
   const sc_chain_plan_t *plan;
   uint32_t index, subtask;
   char *name;                       /* "chain 2/4" */
+  char *chain_name;                 /* "chain" */
+  sc_flow_t *flow;                  /* where its time goes */
+  sc_flow_state_t waits;            /* as what it waits after its turn */
   sc_chain_t chain;
   bool is_source;
   sc_input_t *input;                /* no channels for a source */
@@ -151,6 +165,7 @@ struct sc_task {
   struct snapshot_work *works;      /* snapshots that are not through; oldest first */
   int64_t first_barrier_ns, first_barrier_ms; /* of the pending checkpoint */
   uint32_t stride;                  /* records between two looks at the clock */
+  atomic_int_fast64_t pending_records, pending_bytes; /* a source's, as shown; -1: not known */
   bool look_at_timers;              /* the clock has gone on: processing-time timers may be due */
   sc_error_t error;                 /* scratch */
 };
@@ -166,8 +181,16 @@ struct sc_slot {
   bool host_failed, flushed;
   atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
   atomic_bool down;                 /* its tasks are destroyed */
+  sc_host_watch_t watch;            /* the host's */
+  atomic_uint_fast64_t turns;       /* of its tasks so far: one that stands is in some call */
+  struct {
+    const char *running;            /* what ran then, and in which turn; NULL: nobody has asked */
+    uint64_t turn;
+  } sampled;                        /* the coordinator's: when it asked last */
   _Atomic(const char *) running;    /* whose code runs now, for a shutdown that hangs; or NULL */
   int64_t last_flush_ns;
+  sc_task_t *turn;                  /* whose turn it is, or NULL */
+  bool turn_moved;                  /* something did in it */
   sc_task_t **tasks;                /* in the order of the graph */
   uint32_t n_tasks;
 };
@@ -205,6 +228,11 @@ void sc_attempt_cancel(sc_attempt_t *a);
 /* Interrupt the slots that are not down yet: some user function does not come to its end. */
 void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
+/* See what keeps the tasks of `waits` (each by number) busy: a task whose user code can be looked
+ * at answers with SEEN; blocked(arg, task) is called for one that was in the same call when it was
+ * asked for the last time, and has not answered. */
+void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
+                       void (*blocked)(void *arg, uint32_t task), void *arg);
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b);
 void sc_attempt_complete(sc_attempt_t *a, uint32_t task, uint64_t id);
 void sc_attempt_abort(sc_attempt_t *a, uint32_t task, uint64_t id);
@@ -213,11 +241,13 @@ void sc_attempt_finished(sc_attempt_t *a, uint32_t task);
 void sc_attempt_drain(sc_attempt_t *a, uint32_t task); /* a source: its input ends now */
 /* Run list_splits of a source node (in the pool, or in slot 0): answered by SPLITS or FAILED. */
 void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node);
-/* A task's metrics: appends a msgpack map for each of its operators; how many. */
+/* A task's metrics: appends a msgpack map for each of its operators; how many. Any thread while the
+ * attempt lives. metrics.c. */
 uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
 extern const sc_actor_ops_t sc_slot_actor_ops;
+void sc__slot_seen(void *slot, const char *place, bool returned); /* for its watch */
 extern const sc_op_services_t sc_task_services;
 void sc_attempt_ref(sc_attempt_t *a);
 void sc_attempt_unref(sc_attempt_t *a);
@@ -225,6 +255,12 @@ sc_report_t *sc_report_new(sc_attempt_t *a, sc_report_kind_t kind, uint32_t task
 void sc_report_post(sc_attempt_t *a, sc_report_t *r);
 void sc_report_free(sc_report_t *r);
 
+/* From now on the slot's time is t's (NULL: no task's). */
+void sc_slot_turn(sc_slot_t *s, sc_task_t *t, int64_t now_ns);
+/* The counters of which its flow shows rates; metrics.c. */
+uint32_t sc_task_n_counters(const sc_task_t *t);
+void sc_task_counters(const sc_task_t *t, uint64_t *counters);
+void sc_task_show_pending(sc_task_t *t); /* slot: after a turn; metrics.c */
 /* One bounded step; true if something moved. */
 bool sc_task_step(sc_task_t *t);
 /* Likewise, but only what a barrier or a trigger that has come waits for, and its snapshot. */
@@ -247,8 +283,8 @@ void sc_task_replay_end(sc_task_t *t); /* give up what is unread */
 uint32_t sc_task_replay_rest(const sc_task_t *t, sc_inflight_rest_t **out);
 /* task_snapshot.c */
 /* `overtakes`: inputs are captured. */
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
-                      uint64_t alignment_bytes);
+/* `e` is the SNAPSHOT event; of a source's trigger only its barrier is set. */
+void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e);
 void sc_task_submit_ready(sc_task_t *t);
 void sc_task_aborted(sc_task_t *t, uint64_t id);
 void sc_task_leave_files(sc_task_t *t); /* of in-flight data: nobody waits for its share there */

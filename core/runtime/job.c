@@ -156,6 +156,8 @@ int64_t sc__job_step(sc_job_t *job) {
   }
   int64_t tick = sc_coordinator_deadline(job->coordinator);
   deadline = tick < deadline ? tick : deadline;
+  int64_t next_look = sc__job_look(job, mono);
+  deadline = next_look < deadline ? next_look : deadline;
   return deadline > INT64_MAX / 1000000 ? SC_STEP_ON_WAKE : deadline * 1000000;
 }
 

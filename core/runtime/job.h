@@ -55,6 +55,7 @@ typedef struct sc_job_options {
   bool unsynced;                  /* nothing in dir is synced: it outlives the process, but perhaps
                                      not a loss of power. Sinks sync what they write anyway */
   sc_coordinator_config_t checkpoint;
+  int64_t explain_after_ms; /* a checkpoint that takes longer is slow, and is explained */
   sc_externalized_t externalized;
   bool synchronous; /* snapshots are written while the task waits (SPEC D2's switch) */
   bool at_least_once; /* SPEC A3; never together with checkpoint.unaligned */

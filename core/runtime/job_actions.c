@@ -258,6 +258,7 @@ static void show_complete(sc_job_t *job, uint64_t id, int64_t timestamp_ms) {
   sc__view_checkpoint(job, id, true, dir);
   sc__job_log(job, SC_LOG_INFO, id, NULL, "completed in %" PRId64 " ms",
               now > timestamp_ms ? now - timestamp_ms : 0); /* as the statistics have it */
+  sc__job_explain(job, id);
   free(dir);
 }
 
@@ -303,7 +304,14 @@ static void trigger(sc_job_t *job, const sc_action_t *act) {
   cut->next = job->cuts;
   job->cuts = cut;
   sc__view_lock(job);
-  sc_statistics_triggered(job->view.statistics, act->id, act->timestamp_ms, act->request != 0);
+  /* Who leaves from now on was told so after this trigger, and is waited for. */
+  sc_statistics_triggered(job->view.statistics,
+                          &(sc_statistics_begin_t){.id = act->id,
+                                                   .trigger_ms = act->timestamp_ms,
+                                                   .waited_ms = act->waited_ms,
+                                                   .prepared_ms = sc__job_now(job),
+                                                   .manual = act->request != 0,
+                                                   .finished = job->finished});
   sc__view_unlock(job);
   sc__job_log(job, SC_LOG_INFO, act->id, NULL, "triggered (%u task%s of sources)%s", act->n_tasks,
               act->n_tasks == 1 ? "" : "s", act->stop ? ": the job stops with it" : "");
@@ -400,6 +408,8 @@ static void aborted(sc_job_t *job, const sc_action_t *act) {
   sc__job_log(job, ours ? SC_LOG_INFO : SC_LOG_WARN, act->id, NULL,
               "aborted: %s (%" PRIu64 " failed in a row; last good checkpoint: %s)", reason,
               sc_coordinator_failures(job->coordinator), age);
+  if (act->reason == SC_REASON_EXPIRED)
+    sc__job_explain(job, act->id);
   if (act->final)
     log_again(job, act);
   free(age);
@@ -469,6 +479,9 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
     case SC_ACT_COMPLETE: complete(job, act); break;
     case SC_ACT_ABORT: aborted(job, act); break;
     case SC_ACT_DELETE:
+      sc__view_lock(job);
+      sc_statistics_discarded(job->view.statistics, act->id);
+      sc__view_unlock(job);
       sc__job_file_work(job, run_delete, done_delete, new_id(job, act->id));
       break;
     case SC_ACT_DISCARD: discard(job, act); break;

@@ -143,6 +143,7 @@ struct sc_job {
   sc_error_t failure;
   bool reopening;             /* file work for regions that are REOPENING */
   bool gone;
+  int64_t look_at_ms;         /* monotonic: when to look where tasks are */
   int64_t last_good_ms;       /* monotonic: when the last checkpoint completed; 0 */
 
   struct sc_pending_cut { struct sc_pending_cut *next; uint64_t id; sc_buf_t *enumerators; } *cuts;
@@ -164,6 +165,12 @@ void sc__view_checkpoint(sc_job_t *job, uint64_t id, bool complete, const char *
 /* The region goes back to checkpoint id: its rows that are newer go. */
 void sc__view_rewind(sc_region_t *r, uint64_t id);
 void sc__view_tell(sc_view_t *v); /* with the lock held: something is new */
+
+/* job_explain.c */
+/* Where tasks are that a checkpoint has waited for too long; monotonic ms of the next look. */
+int64_t sc__job_look(sc_job_t *job, int64_t mono_ms);
+void sc__job_seen(sc_job_t *job, const sc_report_t *r);
+void sc__job_explain(sc_job_t *job, uint64_t id); /* one that was slow, in the log */
 
 /* job_ask.c */
 /* A request of the coordinator has its answer. True: it was one to stop. */

@@ -83,6 +83,7 @@ static void of_this_attempt(sc_region_t *r, sc_report_t *report) {
     case SC_REPORT_FINISH: finish(r->job, report->task); break;
     case SC_REPORT_ROWS: sc__view_rows(r->job, report); break;
     case SC_REPORT_SUPERSEDED: superseded(r, report); break;
+    case SC_REPORT_SEEN: sc__job_seen(r->job, report); break;
     case SC_REPORT_SLOT_GONE: break;
     case SC_REPORT_RELEASED: sc__region_released(r); break;
   }

@@ -24,12 +24,21 @@ static const char *region_state_name(sc_region_state_t s) {
   return names[s];
 }
 
+/* One operator that nothing comes behind. */
+static bool is_sink(const sc_graph_t *g, const sc_chain_plan_t *c) {
+  for (uint32_t i = 0; i < g->n_edges; i++)
+    if (g->edges[i].from == c->nodes[0])
+      return false;
+  return c->n_nodes == 1;
+}
+
 void sc__view_init(sc_job_t *job) {
   sc_view_t *v = &job->view;
   pthread_mutex_init(&v->lock, NULL);
   v->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   v->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  v->statistics = sc_statistics_create(HISTORY, job->graph->n_tasks);
+  v->statistics = sc_statistics_create(HISTORY);
+  sc_statistics_explain_after(v->statistics, job->options.explain_after_ms);
   v->rows_tail = &v->rows;
   v->regions = sc_calloc(job->layout->n, sizeof *v->regions);
   v->last_metrics = sc_calloc(job->graph->n_tasks, sizeof *v->last_metrics);
@@ -38,11 +47,9 @@ void sc__view_init(sc_job_t *job) {
   for (uint32_t i = 0; i < job->graph->n_chains; i++) {
     const sc_chain_plan_t *c = &job->graph->chains[i];
     char *chain = sc_graph_chain_name(job->graph, c);
-    for (uint32_t s = 0; s < c->parallelism; s++) {
-      char *name = sc_format("%s %u/%u", chain, s + 1, c->parallelism);
-      sc_statistics_task_name(v->statistics, c->first_task + s, name);
-      free(name);
-    }
+    sc_statistics_add_task(v->statistics, chain, c->parallelism);
+    if (is_sink(job->graph, c))
+      sc_statistics_task_is_sink(v->statistics);
     free(chain);
   }
 }
@@ -283,8 +290,9 @@ void sc_job_status_fini(sc_job_status_t *s) {
 const char *sc_job_id(const sc_job_t *job) { return job->id; }
 
 void sc_job_statistics(sc_job_t *job, sc_buf_t *out) {
+  int64_t now_ms = sc__job_now(job);
   sc__view_lock(job);
-  sc_statistics_encode(job->view.statistics, out);
+  sc_statistics_encode(job->view.statistics, now_ms, out);
   sc__view_unlock(job);
 }
 

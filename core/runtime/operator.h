@@ -68,6 +68,9 @@ enum {
   SC_TAKEN = 6    /* begin: DONE at once, nothing to emit; saves the step (which would say DONE) */
 };
 
+/* What a source has still to read; negative where that is not known. */
+typedef struct sc_pending_input { int64_t records, bytes; } sc_pending_input_t;
+
 typedef struct sc_operator_ops {
   int (*open)(sc_operator_t *op, sc_error_t *err);                       /* may be NULL */
   /* 0, and step follows; or SC_TAKEN. */
@@ -91,11 +94,17 @@ typedef struct sc_operator_ops {
   /* True while a poll has emitted but not ended what it reads (a user's read call is suspended): no
    * snapshot is taken then. NULL: never. */
   bool (*mid_record)(sc_operator_t *op);
+  /* The input is to end: take nothing new, and let poll say ENDED when what was taken is handed on.
+   * Called before every poll from then on. NULL: the task ends it between two records. */
+  void (*drain)(sc_operator_t *op);
   int (*add_split)(sc_operator_t *op, sc_bytes_t split, sc_error_t *err); /* one msgpack value */
   void (*no_more_splits)(sc_operator_t *op);
   /* It has splits that it has not ended: an ask_split is for one more (enumerator.h). NULL:
    * never. */
   bool (*holds_splits)(sc_operator_t *op);
+  /* How much of what it has been dealt is left to read, for metrics: sets what it knows. NULL:
+   * nothing. */
+  void (*pending)(sc_operator_t *op, sc_pending_input_t *out);
 
   /* Operator list state, msgpack as in SC_HANDLE_LIST; before open, only when there is some. */
   int (*restore)(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err);

@@ -250,11 +250,25 @@ void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node) {
 
 /* ---- the actor ---- */
 
+/* The host was looked at while it ran a task. */
+void sc__slot_seen(void *slot, const char *place, bool returned) {
+  sc_slot_t *s = slot;
+  const char *running = atomic_load(&s->running);
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    if (s->tasks[i]->name != running)
+      continue;
+    sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SEEN, s->tasks[i]->index);
+    r->id = returned;
+    sc_buf_put(&r->bytes, place, strlen(place) + 1);
+    sc_report_post(s->attempt, r);
+  }
+}
+
 static void slot_start(void *arg) {
   sc_slot_t *s = arg;
   const sc_host_ops_t *host = &s->attempt->config.host;
   sc_error_t err = SC_ERROR_INIT;
-  if (host->create && host->create(host->arg, &s->attempt->canceled, &s->host, &err) < 0) {
+  if (host->create && host->create(host->arg, &s->watch, &s->host, &err) < 0) {
     sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_FAILED,
                                    s->n_tasks ? s->tasks[0]->index : UINT32_MAX);
     sc_error_move(&r->error, &err);
@@ -286,6 +300,31 @@ static void take_down(sc_slot_t *s) {
   sc_attempt_unref(s->attempt);
 }
 
+/* What a task's turn was, for its metrics. No clock is looked at for that: a turn ends where the
+ * next one begins, or where the slot looks. */
+static void end_turn(sc_slot_t *s, int64_t now_ns) {
+  sc_task_t *t = s->turn;
+  s->turn = NULL;
+  if (t && t->is_source && s->turn_moved)
+    sc_task_show_pending(t);
+  if (!t || !sc_flow_end(t->flow, now_ns, s->turn_moved, t->waits))
+    return;
+  uint64_t *counters = sc_calloc(sc_task_n_counters(t), sizeof *counters);
+  sc_task_counters(t, counters);
+  sc_flow_mark(t->flow, counters);
+  free(counters);
+}
+
+void sc_slot_turn(sc_slot_t *s, sc_task_t *t, int64_t now_ns) {
+  if (s->turn == t)
+    return;
+  end_turn(s, now_ns);
+  s->turn = t;
+  s->turn_moved = false;
+  if (t)
+    sc_flow_begin(t->flow, now_ns);
+}
+
 /* Mail, and barriers that stand at the head of a queue, before any record: in the order of the
  * graph, so that a barrier passes all tasks of the slot in one round. */
 static bool serve_tasks(sc_slot_t *s) {
@@ -311,10 +350,50 @@ static bool step_tasks(sc_slot_t *s) {
       give_deferred(t);
     /* Relaxed: looked at only when nothing has moved for two seconds. */
     atomic_store_explicit(&s->running, t->name, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->turns, 1, memory_order_relaxed);
     moved |= sc_task_step(t);
   }
   atomic_store_explicit(&s->running, NULL, memory_order_relaxed);
   return moved;
+}
+
+/* ---- the event loop of the job's functions ---- */
+
+static bool has_loop(sc_slot_t *s) {
+  const sc_host_ops_t *host = &s->attempt->config.host;
+  return s->host && s->started && host->has_loop && host->has_loop(s->host);
+}
+
+/* What is due in it runs between two rounds of the tasks. An error that belongs to none of them (a
+ * module's callback raised it) is the first one's: something must fail. */
+static bool turn_loop(sc_slot_t *s) {
+  if (!has_loop(s))
+    return false;
+  sc_error_t err = SC_ERROR_INIT;
+  int rc = s->attempt->config.host.turn(s->host, &err);
+  if (rc < 0 && s->n_tasks)
+    sc_task_fail(s->tasks[0], &err);
+  sc_error_clear(&err);
+  return rc != 0;
+}
+
+static bool slot_waits(void *arg) {
+  return has_loop(arg);
+}
+
+/* Once more before it sleeps: the round of the tasks may have begun something in the loop, and only
+ * a turn makes that known to the system. */
+static void slot_wait(void *arg, int fd, int64_t deadline_ns) {
+  sc_slot_t *s = arg;
+  if (turn_loop(s))
+    return;
+  int64_t left_ns = -1;
+  if (deadline_ns != SC_STEP_ON_WAKE) {
+    left_ns = deadline_ns - sc_world_mono_ns(s->attempt->config.world);
+    if (left_ns <= 0)
+      return;
+  }
+  s->attempt->config.host.wait(s->host, fd, left_ns);
 }
 
 static bool idle_tasks(sc_slot_t *s) {
@@ -362,8 +441,10 @@ static int64_t slot_step(void *arg) {
   if (!s->started)
     start_tasks(s);
   sc_mailbox_run(&s->mailbox, s);
-  bool moved = step_tasks(s);
+  bool moved = turn_loop(s);
+  moved |= step_tasks(s);
   int64_t now_ns = sc_world_mono_ns(s->attempt->config.world);
+  sc_slot_turn(s, NULL, now_ns);
   if (moved) {
     s->flushed = false;
     if (now_ns - s->last_flush_ns > s->attempt->config.buffer_timeout_ms * 1000000) {
@@ -382,4 +463,5 @@ static int64_t slot_step(void *arg) {
   return next_deadline(s, now_ns);
 }
 
-const sc_actor_ops_t sc_slot_actor_ops = {.start = slot_start, .step = slot_step};
+const sc_actor_ops_t sc_slot_actor_ops = {
+    .start = slot_start, .step = slot_step, .waits = slot_waits, .wait = slot_wait};

@@ -113,7 +113,7 @@ static int take_event(sc_task_t *t, const sc_input_event_t *e) {
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e->watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e->idle); return 1;
     case SC_INPUT_SNAPSHOT:
-      sc_task_snapshot(t, &e->barrier, e->overtakes, e->alignment_bytes);
+      sc_task_snapshot(t, e);
       return 1;
     case SC_INPUT_ABORTED:
       if (e->superseded_by) /* else it came by mail: the coordinator knows, sc_task_aborted was */
@@ -179,7 +179,10 @@ static int read_input(sc_task_t *t, int most) {
 /* Up to `most` polls of a source: how many something came of. */
 static int read_source(sc_task_t *t, int most) {
   sc_link_t *head = &t->chain.links[0];
-  if (t->draining && !mid_record(t)) {
+  if (t->draining && head->op->ops->drain) {
+    head->op->ops->drain(head->op);
+    t->wake_at_ms = 0;
+  } else if (t->draining && !mid_record(t)) {
     begin_end(t);
     return 1;
   }
@@ -246,9 +249,9 @@ static int before_records(sc_task_t *t) {
     return 1;
   }
   if (t->trigger.id && !mid_record(t)) {
-    sc_barrier_t b = t->trigger;
+    const sc_input_event_t e = {.kind = SC_INPUT_SNAPSHOT, .barrier = t->trigger};
     t->trigger.id = 0;
-    sc_task_snapshot(t, &b, false, 0);
+    sc_task_snapshot(t, &e);
     return 1;
   }
   return serve_barriers(t);
@@ -257,12 +260,15 @@ static int before_records(sc_task_t *t) {
 /* One thing, or up to `most` records in a row: how many things, 0 where there is nothing to do now,
  * negative on error. */
 static int step_some(sc_task_t *t, int most) {
+  t->waits = SC_FLOW_IDLE;
   if (t->stopped_at)
     return 0;
   bool hasty = in_haste(t);
   int rc = before_records(t);
-  if (rc || !sc_chain_idle(&t->chain))
+  if (rc || !sc_chain_idle(&t->chain)) {
+    t->waits = SC_FLOW_BACK_PRESSURED; /* where it is nothing, an exchange is full */
     return rc;
+  }
   if (t->look_at_timers) {
     t->look_at_timers = false;
     if (t->phase == SC_PHASE_RUNNING && t->timers)
@@ -271,6 +277,7 @@ static int step_some(sc_task_t *t, int most) {
       return 1;
   }
   bool room = t->phase != SC_PHASE_RUNNING || sc_chain_has_room(&t->chain);
+  t->waits = room ? SC_FLOW_IDLE : SC_FLOW_BACK_PRESSURED; /* also where there is nothing to read */
   if (t->is_source) {
     bool goes_on = room || (mid_record(t) && sc_chain_goes_on(&t->chain));
     return t->phase == SC_PHASE_RUNNING && goes_on ? read_source(t, most) : 0;
@@ -312,29 +319,37 @@ bool sc_task_serve(sc_task_t *t) {
     return false;
   int64_t begin = now_ns(t);
   bool moved = false;
+  sc_slot_turn(t->slot, t, begin);
   t->chain.pushed = true;
   in_haste(t);
   for (int rc; (rc = before_records(t)) != 0; moved = true) {
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
       sc_task_fail(t, &t->error);
     if (!is_alive(t) || now_ns(t) - begin > TASK_BUDGET_NS ||
-        !(t->trigger.id || sc_input_urgent(t->input)))
-      return true;
+        !(t->trigger.id || sc_input_urgent(t->input))) {
+      moved = true;
+      break;
+    }
   }
+  t->slot->turn_moved |= moved;
   return moved;
 }
 
 bool sc_task_step(sc_task_t *t) {
   if (!is_alive(t))
     return false;
-  bool moved = fold(t);
   int64_t begin = now_ns(t), last = begin;
+  sc_slot_turn(t->slot, t, begin);
+  bool moved = fold(t);
+  if (moved)
+    last = now_ns(t); /* records are not what took that long */
   sc_task_look_at_clock(t, begin / 1000000);
   uint32_t n = 0;
+  int rc;
   t->chain.pushed = true; /* the slot may have flushed since the last turn */
   t->look_at_timers = true;
   for (;;) {
-    int rc = step_some(t, (int)(t->stride - n));
+    rc = step_some(t, (int)(t->stride - n));
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
       sc_task_fail(t, &t->error);
     if (rc <= 0 || t->phase == SC_PHASE_DOWN)
@@ -354,6 +369,9 @@ bool sc_task_step(sc_task_t *t) {
     if (now - begin > TASK_BUDGET_NS || sc_mailbox_any(&t->slot->mailbox))
       break;
   }
+  if (rc > 0)
+    t->waits = SC_FLOW_READY;
+  t->slot->turn_moved |= moved;
   if ((t->phase == SC_PHASE_ENDED || t->suspended) && may_leave(t)) {
     t->asked_finish = true;
     sc_task_report(t, SC_REPORT_FINISH);

@@ -43,9 +43,7 @@ typedef struct snapshot_work {
   int rc, share_rc;             /* what came of each */
   sc_error_t error, share_error;
   int64_t overtake_at_ms;       /* when queued barriers move to the head; INT64_MAX: none */
-  bool captures;                /* it overtook: its alignment goes on until the cut is done */
   uint64_t taken_before;        /* sc_input_taken when it began */
-  int64_t first_barrier_ns;     /* monotonic; 0: there was none */
   bool starting;                /* the start's hold of the cut is not released */
   bool submitted;               /* the state went to the pool */
   bool at_once;                 /* the pool's part is run here and now */
@@ -56,6 +54,8 @@ typedef struct snapshot_work {
   sc_keyed_t *window;
   char *dir;                    /* chk-N */
   int64_t created_ns;
+  int64_t first_barrier_ns;     /* 0: there was none */
+  bool captures;                /* its start opened captures */
 } snapshot_work_t;
 
 static void free_work(snapshot_work_t *w) {
@@ -199,7 +199,9 @@ static void run_share(sc_work_t *work) {
 static void run_work(sc_work_t *work) {
   snapshot_work_t *w = (snapshot_work_t *)work;
   sc_attempt_t *a = w->attempt;
+  int64_t begin_ns = sc_world_mono_ns(a->config.world);
   w->rc = run_parts(w, &w->error);
+  w->snapshot->storage_ns = sc_world_mono_ns(a->config.world) - begin_ns; /* they sync files */
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
   if (w->rc < 0 && w->share.done) /* the checkpoint is lost: nobody waits for others' shares */
@@ -432,6 +434,7 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
   if (may && !now)
     w->overtake_at_ms = b->overtake_at_ms;
   if (overtakes) {
+    w->captures = true;
     sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
   }
@@ -446,20 +449,31 @@ static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int
   int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
   w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
                                                            : 0;
-  w->first_barrier_ns = t->first_barrier_ns;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
+  w->first_barrier_ns = t->first_barrier_ns;
   t->first_barrier_ns = 0;
   w->created_ns = sc_world_mono_ns(world);
   w->snapshot->sync_ns = w->created_ns - begin;
 }
 
-void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
-                      uint64_t alignment_bytes) {
+/* Whose barrier was waited for last, and what stood before it. */
+static void note_last(const sc_task_t *t, const sc_input_event_t *e, sc_task_snapshot_t *snap) {
+  const sc_graph_t *g = t->attempt->config.graph;
+  snap->alignment_bytes = e->alignment_bytes;
+  if (!e->last)
+    return;
+  const sc_node_t *from = &g->nodes[g->edges[e->last->edge].from];
+  snap->last_from = g->chains[from->chain].first_task + e->last->sender;
+  snap->queued_bytes = e->last_ahead;
+}
+
+void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e) {
+  const sc_barrier_t *b = &e->barrier;
   int64_t begin = sc_world_mono_ns(t->attempt->config.world);
   if (b->stop)
     t->stopped_at = b->id;
   snapshot_work_t *w = new_work(t, b->id);
-  cut_channels(t, w, b, overtakes);
+  cut_channels(t, w, b, e->overtakes);
   if (snapshot_operators(t, w) < 0) {
     drop_open(t, w);
     sc_task_fail(t, &t->error);
@@ -470,9 +484,8 @@ void sc_task_snapshot(sc_task_t *t, const sc_barrier_t *b, bool overtakes,
     if (!t->first_ended_snapshot)
       t->first_ended_snapshot = b->id;
   }
-  w->captures = overtakes;
-  w->snapshot->alignment_bytes = alignment_bytes;
-  w->taken_before = sc_input_taken(t->input) - alignment_bytes;
+  note_last(t, e, w->snapshot);
+  w->taken_before = sc_input_taken(t->input) - e->alignment_bytes;
   if (t->keyed)
     t->keyed->ops->freeze(t->keyed, b->id);
   measure(t, w, b, begin);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../base/mem.h"
+#include "host_watch.h"
 #include "../base/random.h"
 #include "../snapshot/storage.h"
 
@@ -39,7 +40,7 @@ typedef struct real_actor {
   atomic_bool awake;         /* woken since the last step began */
   atomic_bool retiring;
   bool gone;
-  int fd;                    /* eventfd for a wait hook, or -1 */
+  atomic_int fd;             /* eventfd for the wait hook, or -1: not asked for so far */
 } real_actor_t;
 
 static int64_t clock_ns(clockid_t id) {
@@ -77,30 +78,43 @@ static void pause_for(sc_world_t *w, int64_t ms) {
 
 static void wake_actor(sc_world_t *w, sc_actor_t *actor) {
   real_actor_t *a = actor->impl;
-  /* Sequentially consistent: pairs with the exchange in sleep_until, so that either the sleeper
-   * sees the flag or we find it inside the lock and signal. */
+  /* Sequentially consistent: pairs with the looks in sleep_until, so that either the sleeper sees
+   * the flag or we find its descriptor, or it inside the lock, and tell it. */
   if (atomic_exchange(&a->awake, true))
     return; /* already told; it has not begun a step since */
-  if (a->fd >= 0) {
+  int fd = atomic_load(&a->fd);
+  if (fd >= 0) {
     uint64_t one = 1;
-    ssize_t n = write(a->fd, &one, sizeof one);
+    ssize_t n = write(fd, &one, sizeof one);
     (void)n; /* a full counter is as good as a wake */
-    return;
   }
   pthread_mutex_lock(&a->lock);
   pthread_cond_broadcast(&a->changed);
   pthread_mutex_unlock(&a->lock);
 }
 
+/* The actor's eventfd, made at the first call; -1 where there is none to be had. */
+static int own_fd(real_actor_t *a) {
+  if (atomic_load(&a->fd) < 0)
+    atomic_store(&a->fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  return atomic_load(&a->fd);
+}
+
+static bool wait_by_hook(real_actor_t *a, int64_t deadline) {
+  const sc_actor_ops_t *hooks = a->actor->ops;
+  if (!hooks->waits || !hooks->waits(a->actor->arg) || own_fd(a) < 0)
+    return false;
+  if (!atomic_load(&a->awake) && !atomic_load(&a->retiring))
+    hooks->wait(a->actor->arg, a->fd, deadline);
+  uint64_t drained;
+  ssize_t n = read(a->fd, &drained, sizeof drained);
+  (void)n; /* nothing in it: the deadline has passed, or the hook had a reason of its own */
+  return true;
+}
+
 static void sleep_until(real_actor_t *a, int64_t deadline) {
-  if (a->actor->ops->wait) {
-    if (!atomic_load(&a->awake) && !atomic_load(&a->retiring))
-      a->actor->ops->wait(a->actor->arg, a->fd, deadline);
-    uint64_t drained;
-    ssize_t n = read(a->fd, &drained, sizeof drained);
-    (void)n;
+  if (wait_by_hook(a, deadline))
     return;
-  }
   struct timespec until = to_timespec(deadline);
   pthread_mutex_lock(&a->lock);
   while (!atomic_load(&a->awake) && !atomic_load(&a->retiring)) {
@@ -157,7 +171,7 @@ static int spawn_actor(sc_world_t *w, sc_actor_t *actor, sc_error_t *err) {
   real_actor_t *a = sc_calloc(1, sizeof *a);
   a->actor = actor;
   a->world = (real_world_t *)w;
-  a->fd = actor->ops->wait ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+  atomic_init(&a->fd, -1);
   pthread_mutex_init(&a->lock, NULL);
   pthread_condattr_t attr;
   pthread_condattr_init(&attr);
@@ -203,6 +217,11 @@ static bool retire_actor(sc_world_t *w, sc_actor_t *actor, int64_t wait_ms) {
 static void interrupt_actor(sc_world_t *w, sc_actor_t *actor) {
   real_actor_t *a = actor->impl;
   pthread_kill(a->thread, SIGURG);
+}
+
+static void sample_actor(sc_world_t *w, sc_actor_t *actor) {
+  real_actor_t *a = actor->impl;
+  pthread_kill(a->thread, SC_SIGNAL_SAMPLE);
 }
 
 /* ---- the I/O pool ---- */
@@ -271,6 +290,7 @@ static const sc_world_ops_t ops = {
     .wake = wake_actor,
     .retire = retire_actor,
     .interrupt = interrupt_actor,
+    .sample = sample_actor,
     .submit = submit_work,
     .pause = pause_for,
     .destroy = destroy_world,

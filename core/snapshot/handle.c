@@ -8,6 +8,7 @@ sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uin
   sc_task_snapshot_t *snap = sc_calloc(1, sizeof *snap);
   snap->task = task;
   snap->subtask = subtask;
+  snap->last_from = UINT32_MAX;
   snap->operators = sc_calloc(n_operators, sizeof *snap->operators);
   snap->n_operators = n_operators;
   for (uint32_t i = 0; i < n_operators; i++) {
@@ -33,6 +34,20 @@ sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap) {
   for (uint32_t i = 0; i < snap->n_operators; i++)
     sc_operator_snapshot_copy(&copy->operators[i], &snap->operators[i]);
   return copy;
+}
+
+static uint64_t handle_size(const sc_handle_t *h) {
+  if (h->kind == SC_HANDLE_INFLIGHT) /* its share of a file that belongs to others, too */
+    return h->inflight.bytes;
+  return h->file ? h->length : h->inlined.len;
+}
+
+uint64_t sc_task_snapshot_size(const sc_task_snapshot_t *snap) {
+  uint64_t size = 0;
+  for (uint32_t i = 0; i < snap->n_operators; i++)
+    for (uint32_t k = 0; k < snap->operators[i].n_handles; k++)
+      size += handle_size(&snap->operators[i].handles[k]);
+  return size;
 }
 
 void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap) {

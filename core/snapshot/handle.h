@@ -85,6 +85,9 @@ typedef struct sc_task_snapshot {
   uint32_t n_operators;
   /* Durations in ns and sizes in bytes, for statistics (SPEC G1). */
   int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
+  int64_t storage_ns;       /* of async_ns: until the files of operators were safe */
+  uint32_t last_from;       /* task whose barrier came last; UINT32_MAX: none did */
+  uint64_t queued_bytes;    /* that stood before that barrier when it was sent */
   uint64_t bytes;           /* written for this checkpoint */
   uint64_t alignment_bytes; /* processed between the first barrier and the last */
   bool unaligned;           /* a barrier of it overtook */
@@ -95,6 +98,8 @@ typedef struct sc_task_snapshot {
 sc_task_snapshot_t *sc_task_snapshot_create(uint32_t task, uint32_t subtask, uint32_t n_operators);
 void sc_task_snapshot_destroy(sc_task_snapshot_t *snap); /* NULL is fine; touches no file */
 sc_task_snapshot_t *sc_task_snapshot_copy(const sc_task_snapshot_t *snap);
+/* Bytes of all that it refers to, whenever that was written. */
+uint64_t sc_task_snapshot_size(const sc_task_snapshot_t *snap);
 /* Take the in-flight data out: its file belongs to other tasks, too. */
 void sc_task_snapshot_drop_inflight(sc_task_snapshot_t *snap);
 /* Append an empty handle of a kind to an operator's snapshot; the pointer lives until the next. */

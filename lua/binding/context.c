@@ -118,7 +118,8 @@ static int emit_overflow(lua_State *L, lsc_op_t *op, int value) {
 /* A value that cannot be suspended for is copied only where it must be: see runner.h. */
 static int emit(lua_State *L, lsc_op_t *op, uint16_t output, int value, const char *usage) {
   if (!op->may_emit)
-    return luaL_error(L, "%s: nothing can be emitted in open and close", usage);
+    return luaL_error(L, "%s: nothing can be emitted in open and close; a push source emits by "
+                      "sink:push(value)", usage);
   if (op->fail.code != SC_OK)
     return lsc__raise_fail(L, op);
   if (lua_isnoneornil(L, value))

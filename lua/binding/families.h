@@ -11,11 +11,13 @@
 /* functions.c */
 extern const lsc_family_t lsc__map, lsc__filter, lsc__flat_map, lsc__key_by, lsc__timestamps,
     lsc__process, lsc__reduce, lsc__sink;
-/* source.c, generator.c */
-extern const lsc_family_t lsc__source, lsc__generator;
+/* source.c, push_source.c, generator.c */
+extern const lsc_family_t lsc__source, lsc__push_source, lsc__generator;
 
 int lsc__source_list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
                             sc_buf_t *out, sc_error_t *err);
+int lsc__push_source_list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
+                                 sc_buf_t *out, sc_error_t *err);
 int lsc__generator_list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
                                sc_buf_t *out, sc_error_t *err);
 

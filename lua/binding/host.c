@@ -28,6 +28,7 @@ struct lsc_host {
   uint32_t n_names;    /* how many */
   struct lsc_op *current; /* whose function runs, or NULL */
   lsc_interrupt_t interrupt;
+  lsc_slot_luv_t luv;  /* the event loop of the job's functions */
 };
 
 /* What load_root needs; it runs protected. */
@@ -191,10 +192,10 @@ static void show_warning(void *arg, const char *text, int to_be_continued) {
     fprintf(stderr, "%s%s%s", first ? "Lua warning: " : "", text, to_be_continued ? "" : "\n");
 }
 
-static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_t **out,
+static int host_create(load_args_t *args, sc_host_watch_t *watch, lsc_host_t **out,
                        sc_error_t *err) {
   lsc_host_t *host = sc_calloc(1, sizeof *host);
-  lsc_interrupt_enter(&host->interrupt, canceled);
+  lsc_interrupt_enter(&host->interrupt, watch);
   host->root = LUA_NOREF;
   host->allocator = lsc_allocator_create();
   host->L = lua_newstate(lsc_allocate, host->allocator);
@@ -212,10 +213,10 @@ static int host_create(load_args_t *args, const atomic_bool *canceled, lsc_host_
 }
 
 int lsc_host_create(const char *blob, size_t n, const char *path, const char *cpath,
-                    lua_CFunction open_core, const atomic_bool *canceled, lsc_host_t **out,
+                    lua_CFunction open_core, sc_host_watch_t *watch, lsc_host_t **out,
                     sc_error_t *err) {
   load_args_t args = {blob, n, path, cpath, open_core, false, NULL};
-  return host_create(&args, canceled, out, err);
+  return host_create(&args, watch, out, err);
 }
 
 int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,
@@ -227,8 +228,10 @@ int lsc_host_create_from_source(const char *source, size_t n, const char *path, 
 void lsc_host_destroy(lsc_host_t *host) {
   if (!host)
     return;
-  if (host->L)
+  if (host->L) {
+    lsc_slot_luv_close(host);
     lua_close(host->L);
+  }
   lsc_allocator_destroy(host->allocator);
   lsc_interrupt_leave(&host->interrupt);
   for (uint32_t i = 0; i < host->n_names; i++)
@@ -243,6 +246,10 @@ lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host) {
 
 struct lsc_op **lsc_host_current(lsc_host_t *host) {
   return &host->current;
+}
+
+lsc_slot_luv_t *lsc_host_luv(const lsc_host_t *host) {
+  return (lsc_slot_luv_t *)&host->luv;
 }
 
 lua_State *lsc_host_state(lsc_host_t *host) {

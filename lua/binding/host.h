@@ -24,12 +24,12 @@
 typedef struct lsc_host lsc_host_t;
 struct lsc_op; /* runner.h */
 
-/* `canceled` (may be NULL): while it is true, SIGURG on this thread ends what runs (interrupt.h).
+/* `watch` (may be NULL): who looks at this thread from outside (interrupt.h).
  * A state with the standard libraries, package.path and package.cpath as given (NULL: as they are),
  * `require "streamckpt.core"` answered by open_core (NULL: searched as any module), and the root
  * table that `require("streamckpt.slot").load(blob)` returns. */
 int lsc_host_create(const char *blob, size_t n, const char *path, const char *cpath,
-                    lua_CFunction open_core, const atomic_bool *canceled, lsc_host_t **out,
+                    lua_CFunction open_core, sc_host_watch_t *watch, lsc_host_t **out,
                     sc_error_t *err);
 /* The same, but the root table is what a chunk of Lua source returns. For specs and tools. */
 int lsc_host_create_from_source(const char *source, size_t n, const char *path, const char *cpath,
@@ -43,6 +43,9 @@ lsc_interrupt_t *lsc_host_interrupt(lsc_host_t *host);
 
 /* Where the host keeps the operator whose function runs now, or NULL: noted by who calls one. */
 struct lsc_op **lsc_host_current(lsc_host_t *host);
+
+/* What slot_luv.h keeps in the host. */
+struct lsc_slot_luv *lsc_host_luv(const lsc_host_t *host);
 
 /* The main thread of the state: coroutines are resumed from it. */
 lua_State *lsc_host_state(lsc_host_t *host);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <lauxlib.h>
 
@@ -10,13 +11,33 @@
 static _Thread_local lsc_interrupt_t *current;
 
 static bool canceled(void) {
-  return current && current->canceled && atomic_load(current->canceled);
+  return current && current->watch && atomic_load(current->watch->canceled);
+}
+
+/* The innermost function of Lua: "job.lua:12 (function 'parse')". Nothing here may raise. */
+static void tell_place(lua_State *L, bool returned) {
+  char place[256];
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(L, level, &ar); level++) {
+    if (!lua_getinfo(L, "Sln", &ar) || ar.currentline < 0)
+      continue;
+    if (ar.name)
+      snprintf(place, sizeof place, "%s:%d (function '%s')", ar.short_src, ar.currentline,
+               ar.name);
+    else
+      snprintf(place, sizeof place, "%s:%d (the function of line %d)", ar.short_src,
+               ar.currentline, ar.linedefined);
+    current->watch->seen(current->watch->arg, place, returned);
+    return;
+  }
 }
 
 static void hook(lua_State *L, lua_Debug *ar) {
   if (canceled())
     luaL_error(L, LSC_INTERRUPTED);
   lua_sethook(L, NULL, 0, 0);
+  if (current && current->watch && atomic_exchange(&current->watch->asked, false))
+    tell_place(L, ar->event == LUA_HOOKRET && lua_getinfo(L, "S", ar) && *ar->what == 'C');
 }
 
 /* Not watched by ThreadSanitizer, whose own code it may have interrupted. */
@@ -33,30 +54,33 @@ static void install_handler(void) {
   struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a sleeping call returns */
   sigemptyset(&action.sa_mask);
   sigaction(SIGURG, &action, NULL);
+  action.sa_flags = SA_RESTART;
+  sigaction(SC_SIGNAL_SAMPLE, &action, NULL);
 }
 
 static void let_through(int how) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGURG);
+  sigaddset(&set, SC_SIGNAL_SAMPLE);
   pthread_sigmask(how, &set, NULL);
 }
 
-void lsc_interrupt_enter(lsc_interrupt_t *i, const atomic_bool *canceled) {
+void lsc_interrupt_enter(lsc_interrupt_t *i, sc_host_watch_t *watch) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, install_handler);
-  i->canceled = canceled;
+  i->watch = watch;
   i->running = NULL;
   i->asked = 0;
   current = i;
-  if (canceled)
+  if (watch)
     let_through(SIG_UNBLOCK);
 }
 
 void lsc_interrupt_leave(lsc_interrupt_t *i) {
   if (current != i)
     return;
-  if (i->canceled)
+  if (i->watch)
     let_through(SIG_BLOCK);
   current = NULL;
 }

@@ -10,6 +10,10 @@
  * until the slot is down, so that a pcall around the error helps nobody. A function that hangs in C
  * cannot be ended; its system call returns early, that is all.
  *
+ * SC_SIGNAL_SAMPLE goes the same way, but for its system calls, which go on: where somebody has
+ * asked (sc_host_watch_t), the hook says in which function and line this thread is. A call of C
+ * does so only when it has returned.
+ *
  * Threads: everything on the slot's thread. Ownership: embedded in the host; enter ... leave.
  */
 #ifndef LSC_INTERRUPT_H
@@ -21,8 +25,10 @@
 
 #include <lua.h>
 
+#include "../../core/runtime/host_watch.h"
+
 typedef struct lsc_interrupt {
-  const atomic_bool *canceled; /* the attempt's; NULL: never */
+  sc_host_watch_t *watch;      /* the slot's; NULL: nobody looks */
   lua_State *volatile running; /* the Lua thread that runs now, or NULL */
   volatile sig_atomic_t asked; /* a signal has come */
 } lsc_interrupt_t;
@@ -30,7 +36,7 @@ typedef struct lsc_interrupt {
 /* What the hook raises. */
 #define LSC_INTERRUPTED "the job was canceled while this function was running"
 
-void lsc_interrupt_enter(lsc_interrupt_t *i, const atomic_bool *canceled);
+void lsc_interrupt_enter(lsc_interrupt_t *i, sc_host_watch_t *watch);
 void lsc_interrupt_leave(lsc_interrupt_t *i);
 
 /* Around every resume and protected call: L begins to run; the one that ran before is returned,

@@ -15,6 +15,7 @@ CREATE(generator)
 CREATE(key_by)
 CREATE(map)
 CREATE(process)
+CREATE(push_source)
 CREATE(reduce)
 CREATE(sink)
 CREATE(source)
@@ -35,6 +36,14 @@ static const sc_operator_type_t types[] = {
     ELEMENT(key_by),
     ELEMENT(map),
     ELEMENT(process),
+    /* What it was given is nobody's to give again. */
+    {.kind = "push_source",
+     .is_source = true,
+     .replayable = false,
+     .exactly_once = true,
+     .create = create_push_source,
+     .list_splits = lsc__push_source_list_splits,
+     .in_pool = true},
     ELEMENT(reduce),
     /* A function that is called again after a restart may have had its effect before. */
     {.kind = "sink", .replayable = true, .exactly_once = false, .create = create_sink},

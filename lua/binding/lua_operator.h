@@ -1,9 +1,10 @@
 /*
  * lua_operator: operators that run users' Lua functions, as types that the runtime creates.
  *
- * Kinds: map filter flat_map key_by timestamps process reduce sink source generator. `data` given
- * to a type's functions is an lsc_factory_t, context->host (and list_splits' host) the slot's
- * lsc_host_t. The options are a msgpack map that has outputs = [names]; the first is the main one.
+ * Kinds: map filter flat_map key_by timestamps process reduce sink source push_source generator.
+ * `data` given to a type's functions is an lsc_factory_t, context->host (and list_splits' host) the
+ * slot's lsc_host_t. The options are a msgpack map that has outputs = [names]; the first is the
+ * main one.
  *
  * What users should know, and what follows from how values travel:
  *   - Two Lua operators in one chain hand tables on by reference. A map may change its input and

@@ -3,6 +3,7 @@
  *
  * start(plan) -> job | nil, "ECODE: message", "ECODE"
  * simulate(spec) -> result | nil, "ECODE: message", "ECODE": simulate.h.
+ * copy_descriptor(fd) -> fd | nil, message.
  * null: what stands for nil inside containers. array(t): marks t as an array (nil: a new one),
  * returns it.
  *
@@ -12,6 +13,7 @@
  * where a slot called os.exit (leave.h). The module stays loaded for ever (-z nodelete), since
  * threads may still be in it.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -116,6 +118,16 @@ static int core_simulate(lua_State *L) {
   return lsc_simulate(L, luaopen_streamckpt_core);
 }
 
+/* copy_descriptor(fd): another one for the same open file, close-on-exec; or nil, message. luv has
+ * nothing like it, and closes what it is given. */
+static int core_copy_descriptor(lua_State *L) {
+  int fd = fcntl((int)luaL_checkinteger(L, 1), F_DUPFD_CLOEXEC, 3);
+  if (fd < 0)
+    return luaL_fileresult(L, 0, NULL);
+  lua_pushinteger(L, fd);
+  return 1;
+}
+
 static int core_array(lua_State *L) {
   lua_settop(L, 1);
   if (lua_isnil(L, 1)) {
@@ -129,8 +141,11 @@ static int core_array(lua_State *L) {
 }
 
 int luaopen_streamckpt_core(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"start", core_start}, {"simulate", core_simulate}, {"array", core_array}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"start", core_start},
+                                       {"simulate", core_simulate},
+                                       {"array", core_array},
+                                       {"copy_descriptor", core_copy_descriptor},
+                                       {NULL, NULL}};
   lsc_codec_open(L);
   lsc_job_open(L);
   lsc_plan_open(L);

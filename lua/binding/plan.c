@@ -8,6 +8,7 @@
 #include "codec.h"
 #include "host.h"
 #include "lua_operator.h"
+#include "slot_luv.h"
 
 #define LSC_PLAN "streamckpt.core.plan"
 
@@ -19,14 +20,26 @@ typedef struct lsc_job_host {
   lsc_factory_t *factories;
 } lsc_job_host_t;
 
-static int create_host(void *arg, const atomic_bool *canceled, void **host, sc_error_t *err) {
+static int create_host(void *arg, sc_host_watch_t *watch, void **host, sc_error_t *err) {
   const lsc_job_host_t *h = arg;
-  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, canceled,
+  return lsc_host_create(h->blob, h->blob_len, h->path, h->cpath, h->open_core, watch,
                          (lsc_host_t **)host, err);
 }
 
 static void destroy_host(void *host) {
   lsc_host_destroy(host);
+}
+
+static bool has_loop(void *host) {
+  return lsc_slot_luv_loaded(host);
+}
+
+static int turn_loop(void *host, sc_error_t *err) {
+  return lsc_slot_luv_turn(host, err);
+}
+
+static void wait_in_loop(void *host, int fd, int64_t timeout_ns) {
+  lsc_slot_luv_wait(host, fd, timeout_ns);
 }
 
 static void free_job_host(void *arg) {
@@ -282,6 +295,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
       .all_or_none = field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
+  o->explain_after_ms = field_int(L, "explain_after", 1000);
   o->externalized = externalized(field_str(L, "externalized"));
   o->synchronous = field_bool(L, "sync");
   o->at_least_once = field_bool(L, "at_least_once");
@@ -342,7 +356,12 @@ int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t *
   }
   if (rc >= 0)
     rc = read_graph(L, p, parallelism, err);
-  p->options.host = (sc_host_ops_t){.create = create_host, .destroy = destroy_host, .arg = p->host};
+  p->options.host = (sc_host_ops_t){.create = create_host,
+                                    .destroy = destroy_host,
+                                    .has_loop = has_loop,
+                                    .turn = turn_loop,
+                                    .wait = wait_in_loop,
+                                    .arg = p->host};
   p->options.free_host_arg = free_job_host;
   lua_settop(L, box);
   *out = p;

@@ -78,6 +78,18 @@ static int run(lsc_op_t *op, int nargs, int *nresults) {
   return status;
 }
 
+/* An error that core, or a callback of luv, has left: it fails the task whatever became of it in
+ * the user's code. */
+static int take_fail(lsc_op_t *op, sc_error_t *err) {
+  int code = op->fail.code;
+  sc_error_set_operator(&op->fail, op->base.context->label);
+  if (err)
+    sc_error_move(err, &op->fail);
+  sc_error_clear(&op->fail);
+  lsc__reset(op);
+  return code;
+}
+
 /* Run until the function emits, waits, returns, or fails. */
 static int resume(lsc_op_t *op, sc_error_t *err) {
   int nargs = 0, nresults;
@@ -91,15 +103,8 @@ static int resume(lsc_op_t *op, sc_error_t *err) {
   op->n_yielded = 0;
   op->yielded = LSC_YIELD_FOREIGN;
   int status = run(op, nargs, &nresults);
-  if (op->fail.code != SC_OK) {
-    int code = op->fail.code;
-    sc_error_set_operator(&op->fail, op->base.context->label);
-    if (err)
-      sc_error_move(err, &op->fail);
-    sc_error_clear(&op->fail);
-    lsc__reset(op);
-    return code;
-  }
+  if (op->fail.code != SC_OK)
+    return take_fail(op, err);
   if (status == LUA_OK) {
     op->phase = LSC_RETURNED;
     return 0;
@@ -215,19 +220,27 @@ int lsc__op_begin(sc_operator_t *base, uint32_t port, const sc_item_t *item, sc_
 
 /* ---- open and close ---- */
 
-/* Run a function of the spec, given only ctx, that may not emit: to its end. */
-static int run_plain(lsc_op_t *op, int slot, const char *where, sc_error_t *err) {
+int lsc__run_whole(lsc_op_t *op, const char *where, sc_error_t *err) {
+  int nresults;
   op->subject = LSC_ON_NOTHING;
   op->has_timestamp = op->stamps = op->has_key = false;
+  op->may_emit = false;
+  int status = run(op, lua_gettop(op->co) - 1, &nresults);
+  op->may_emit = true;
+  if (op->fail.code != SC_OK)
+    return take_fail(op, err);
+  if (status != LUA_OK)
+    return lsc__user_failed(op, where, status, err);
+  lsc__end(op);
+  return 0;
+}
+
+/* Run a function of the spec, given only ctx, that may not emit: to its end. */
+static int run_plain(lsc_op_t *op, int slot, const char *where, sc_error_t *err) {
   lsc__prepare(op, slot);
   lsc__push(op, LSC_SHELF_CONTEXT);
-  int nresults;
-  op->may_emit = false;
-  int status = run(op, 1, &nresults);
-  op->may_emit = true;
-  int rc = status == LUA_OK ? 0 : lsc__user_failed(op, where, status, err);
+  int rc = lsc__run_whole(op, where, err);
   lua_settop(op->co, 0);
-  lsc__end(op);
   return rc;
 }
 

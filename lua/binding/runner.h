@@ -171,6 +171,10 @@ void lsc__reset(lsc_op_t *op);
 /* The key that is current, or none. */
 void lsc__note_key(lsc_op_t *op);
 
+/* Run the call that is laid out on the coroutine to its end; it may not emit. 0: its results lie
+ * there. `where` names it in messages. */
+int lsc__run_whole(lsc_op_t *op, const char *where, sc_error_t *err);
+
 /* Begin the item for an output: with the time of what is being processed. */
 void lsc__item(lsc_op_t *op, uint16_t output);
 /* Give the value at the top of `from` as op->item: SC_EMIT, or written at once (0). */

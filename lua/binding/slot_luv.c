@@ -1,6 +1,8 @@
 #include "slot_luv.h"
 
 #include <lauxlib.h>
+#include <poll.h>
+#include <time.h>
 
 #include "runner.h"
 
@@ -37,7 +39,11 @@ static int guarded(lua_State *L) {
   lsc_host_t *host = lua_touserdata(L, lua_upvalueindex(3));
   lsc_op_t **box = lua_touserdata(L, lua_upvalueindex(2));
   lsc_op_t **current = lsc_host_current(host), *op = box ? *box : *current;
+  lsc_slot_luv_t *luv = lsc_host_luv(host);
   int n = lua_gettop(L);
+  if (luv->closing)
+    return 0;
+  luv->calls++;
   luaL_checkstack(L, 4, NULL);
   lua_pushcfunction(L, lsc_host_traceback);
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -49,6 +55,8 @@ static int guarded(lua_State *L) {
   lua_sethook(L, NULL, 0, 0); /* what an interrupt has left: it has done its work here */
   if (op)
     fail(L, op);
+  else
+    luv->orphan = true;
   lua_pushvalue(L, lua_upvalueindex(4));
   lua_insert(L, -2);
   lua_pcall(L, 1, 0, 0); /* nothing may raise into luv */
@@ -75,13 +83,17 @@ static int guard(lua_State *L) {
 
 /* In the main thread: the host as light userdata -> luv. */
 static int load_here(lua_State *L) {
+  lsc_slot_luv_t *luv = lsc_host_luv(lua_touserdata(L, 1));
   lua_getglobal(L, "require");
   lua_pushliteral(L, "streamckpt.slot_luv");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "load");
   lua_pushvalue(L, 1);
   lua_pushcclosure(L, guard, 1);
-  lua_call(L, 1, 1);
+  lua_call(L, 1, 3);
+  luv->fd = (int)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  luv->turn = luaL_ref(L, LUA_REGISTRYINDEX);
   return 1;
 }
 
@@ -98,6 +110,60 @@ static int load_in_main(lua_State *L) {
   if (main != L)
     lua_xmove(main, L, 1);
   return status == LUA_OK ? 1 : lua_error(L);
+}
+
+/* ---- the loop ---- */
+
+bool lsc_slot_luv_loaded(const lsc_host_t *host) {
+  return lsc_host_luv(host)->turn != 0;
+}
+
+typedef struct turn_args {
+  lsc_slot_luv_t *luv;
+  sc_error_t *err;
+} turn_args_t;
+
+static int turn(lua_State *L) {
+  turn_args_t *args = lua_touserdata(L, 1);
+  lsc_slot_luv_t *luv = args->luv;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, luv->turn);
+  lua_call(L, 0, 2);
+  luv->alive = !lua_isnil(L, -2);
+  luv->timeout_ms = (int)lua_tointeger(L, -2);
+  if (luv->orphan && lua_type(L, -1) == LUA_TSTRING)
+    sc_fail(args->err, SC_EUSER, "a callback of luv, registered by a module: %s",
+            lua_tostring(L, -1));
+  return 0;
+}
+
+int lsc_slot_luv_turn(lsc_host_t *host, sc_error_t *err) {
+  lsc_slot_luv_t *luv = lsc_host_luv(host);
+  uint64_t before = luv->calls;
+  turn_args_t args = {luv, err};
+  luv->orphan = false;
+  int rc = lsc_protect(lsc_host_state(host), turn, &args, 0, err);
+  if (rc < 0)
+    return rc;
+  return luv->orphan ? SC_EUSER : luv->calls != before;
+}
+
+void lsc_slot_luv_wait(lsc_host_t *host, int fd, int64_t timeout_ns) {
+  const lsc_slot_luv_t *luv = lsc_host_luv(host);
+  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = luv->fd, .events = POLLIN}};
+  if (luv->alive && luv->timeout_ms >= 0) {
+    int64_t due_ns = (int64_t)luv->timeout_ms * 1000000;
+    timeout_ns = timeout_ns < 0 || due_ns < timeout_ns ? due_ns : timeout_ns;
+  }
+  struct timespec t = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+  /* An interrupted wait is one that ends early: whoever sleeps looks around and comes again. */
+  ppoll(fds, luv->alive ? 2 : 1, timeout_ns < 0 ? NULL : &t, NULL);
+}
+
+void lsc_slot_luv_close(lsc_host_t *host) {
+  if (!lsc_slot_luv_loaded(host))
+    return;
+  lsc_host_luv(host)->closing = true;
+  lsc_slot_luv_turn(host, NULL);
 }
 
 void lsc_slot_luv_open(lua_State *L, lsc_host_t *host) {

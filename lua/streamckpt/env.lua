@@ -5,6 +5,7 @@ local config = require "streamckpt.config"
 local job = require "streamckpt.job"
 local misuse = require "streamckpt.misuse"
 local plan = require "streamckpt.plan"
+local producers = require "streamckpt.producers"
 local result = require "streamckpt.result"
 local stream = require "streamckpt.stream"
 
@@ -16,7 +17,7 @@ local LEAVE_MS = 2000
 local Env = { __name = "streamckpt.env", __stays = "an environment, which stays in the script" }
 local methods = {}
 
-Env.__index = stream.lookup(methods, { from_socket = true, from_stdin = true }, "env")
+Env.__index = stream.lookup(methods, {}, "env")
 
 function Env:__tostring()
   return ("streamckpt.env<%s, %d operators>"):format(self.name, #self.nodes)
@@ -57,7 +58,8 @@ end
 --     another, what a failure repeats may count twice), unaligned (false: barriers wait their turn;
 --     true: they may overtake data, which becomes part of the checkpoint), aligned_timeout (0: at once;
 --     they overtake only after so long), timeout ("10min"), min_pause (0: from a completed one to the
---     next), failure_pause (0: from a failed one), max_concurrent (1), tolerable_failures
+--     next), failure_pause (0: from a failed one), explain_after ("1s": one that takes longer is
+--     explained in the log), max_concurrent (1), tolerable_failures
 --     ("unlimited"), retain (1), externalized ("retain_on_cancellation"), after_tasks_finish (true;
 --     false: none while only some tasks have ended, then only the final one),
 --     max_subtasks_per_channel_state_file (5),
@@ -170,29 +172,122 @@ function methods:from_generator(spec)
   })
 end
 
+-- Lines that somebody else sends, by one reader that cannot ask for them again.
+local function pushed_lines(self, call, push, checked)
+  return stream.source(self, {
+    call = call, kind = "push_source", native = false, stateful = true, parallelism = 1, single = true,
+    uid = checked.uid, name = checked.name, spec = { push = push, capacity = checked.capacity },
+  })
+end
+
+local CAPACITY = { check = config.integer(1, 1000000000), default = 10000 }
+
+local function reconnect_rule(value)
+  if value == true then return 1000 end
+  if value == false then return value end
+  local ms = config.duration(value)
+  if ms and ms > 0 then return ms end
+  return nil, "true, false, or a duration longer than zero"
+end
+
+local SOCKET = with_names { listen = { check = config.boolean, default = false }, capacity = CAPACITY,
+                            reconnect = { check = reconnect_rule } }
+
+--- The lines that a TCP peer sends, without their ends. What has come cannot be asked for again: after a
+-- failure the lines since the last checkpoint are lost. The peer waits while the job takes no more.
+-- @param host a name or an address
+-- @param port its number
+-- @param options {listen = true: listen there, and read whoever connects, one peer after another, without
+--   end (without it the job connects, and the input ends when the peer closes), reconnect = true or a
+--   duration: connect again (after "1s") where the peer closes, is lost, or does not listen yet; the input
+--   then has no end, capacity = how many lines wait before the peer does (10000), uid, name}
+-- @return a stream of strings, from one task. Raises at the caller's line for wrong options.
+-- Example: env:from_socket("localhost", 9000, { reconnect = "5s" }):uid("lines")
+function methods:from_socket(host, port, options)
+  check_self(self, "from_socket")
+  if not config.text(host) then misuse.raise("from_socket needs a host, got %s", misuse.shown(host)) end
+  local checked_port, expected = config.integer(1, 65535)(port)
+  if not checked_port then
+    misuse.raise("from_socket needs a port, %s, got %s", expected, misuse.shown(port))
+  end
+  local checked = config.check(SOCKET, options, "from_socket")
+  if checked.listen and checked.reconnect then
+    misuse.raise("from_socket: reconnect has no meaning with listen: peers come by themselves")
+  end
+  local push = checked.listen and producers.server(host, checked_port)
+    or producers.client(host, checked_port, checked.reconnect or nil)
+  return pushed_lines(self, "from_socket", push, checked)
+end
+
+local STDIN = with_names { capacity = CAPACITY }
+
+--- The lines of standard input, without their ends, until it ends. They cannot be asked for again: after a
+-- failure those since the last checkpoint are lost.
+-- @param options {capacity = how many lines wait before reading does (10000), uid, name}
+-- @return a stream of strings, from one task. Raises at the caller's line if the job has such a source.
+-- Example: env:from_stdin():uid("stdin")
+function methods:from_stdin(options)
+  check_self(self, "from_stdin")
+  local checked = config.check(STDIN, options, "from_stdin")
+  for _, node in ipairs(self.nodes) do
+    if node.call == "from_stdin" then
+      misuse.raise("from_stdin: standard input is already read by the source at %s; use its stream twice",
+        node.where)
+    end
+  end
+  return pushed_lines(self, "from_stdin", producers.stdin(), checked)
+end
+
+-- A source whose values come by callbacks.
+local function push_source(self, checked)
+  for _, name in ipairs { "splits", "read", "close" } do
+    if checked[name] then
+      misuse.raise("source with push has no %s: %s", name, name == "close"
+        and "push may return a table with a function close" or "values come when they are pushed")
+    end
+  end
+  if checked.replayable then
+    misuse.raise("source with push is not replayable: what was pushed is nobody's to push again")
+  end
+  return stream.source(self, {
+    call = "source", kind = "push_source", native = false, stateful = true, uid = checked.uid,
+    name = checked.name,
+    spec = { push = checked.push, open = checked.open, capacity = checked.capacity },
+  })
+end
+
 --- A source in Lua. Its splits are found once and dealt to the tasks; where each of them stands is
--- in every checkpoint.
+-- in every checkpoint. Or, with push, one whose values come by callbacks of luv.
 -- @param spec {splits = function(parallelism) -> array of plain values, called once, in one slot; a task
 --     reads one split after another, and takes a further one when all that it has wait,
 --   read = function(ctx, split, position) -> the new position, or nil when the split is at its end;
 --     a second result is how many ms to wait before the next call. position is nil at first;
 --     ctx:emit(value [, timestamp in ms]) emits,
 --   open = function(ctx), close = function(ctx), replayable = false if it cannot read again from a
---   position (true by default), uid, name}
+--   position (true by default), uid, name}; or {push = function(ctx, sink), called once in each task: its
+--     callbacks give what comes to sink:push(value [, timestamp]); it may return {pause = function(),
+--     resume = function(), close = function()}, capacity = how many values wait before pause is called
+--     (1024); without pause, what comes while so many wait is dropped and counted, open, uid, name}.
+--   sink has push, which returns whether the value was taken; lines(chunk), which pushes the lines of a
+--   text that comes in pieces, and flush(), what stands behind the last one; finish(): the input has
+--   ended; fail(message); warn(message): a line in the log
 -- @return a stream
 -- Example: env:source { splits = function() return { 1, 2 } end, read = function(ctx, split, at)
 --   at = (at or 0) + 1; if at > 10 then return nil end; ctx:emit(split * at); return at end }
 function methods:source(spec)
   check_self(self, "source")
   local checked = config.check(stream.SOURCE_SPEC, spec, "source")
+  if checked.push then return push_source(self, checked) end
+  if checked.capacity then misuse.raise("source: capacity has a meaning only together with push") end
   for _, name in ipairs { "splits", "read" } do
     if not checked[name] then misuse.raise("source needs %s, a function", name) end
   end
+  local replayable = checked.replayable ~= false
   return stream.source(self, {
     call = "source", kind = "source", native = false, stateful = true, uid = checked.uid,
-    name = checked.name, options = { replayable = checked.replayable },
+    name = checked.name, options = { replayable = replayable },
     spec = { splits = checked.splits, read = checked.read, open = checked.open, close = checked.close,
-             replayable = checked.replayable },
+             replayable = replayable },
   })
 end
 
@@ -204,7 +299,7 @@ local function job_plan(self, start, built)
     id = self.id, name = self.name, script = script_path(), parallelism = options.parallelism,
     slots = built.slots, dir = checkpoint.dir, unsynced = not checkpoint.sync, interval = checkpoint.interval,
     timeout = checkpoint.timeout, min_pause = checkpoint.min_pause,
-    failure_pause = checkpoint.failure_pause,
+    failure_pause = checkpoint.failure_pause, explain_after = checkpoint.explain_after,
     max_concurrent = checkpoint.max_concurrent, tolerable_failures = checkpoint.tolerable_failures,
     retain = checkpoint.retain, externalized = checkpoint.externalized, sync = options.state.sync,
     unaligned = checkpoint.unaligned, aligned_timeout = checkpoint.aligned_timeout,

@@ -6,6 +6,7 @@
 -- callback of a loop would end the process.
 
 local config = require "streamckpt.config"
+local metrics = require "streamckpt.metrics"
 local misuse = require "streamckpt.misuse"
 local report = require "streamckpt.report"
 local show = require "streamckpt.show"
@@ -42,11 +43,13 @@ function Job:__tostring()
   return ("streamckpt.job<%s, %s%s>"):format(self.title, tostring(status.state), checkpoint)
 end
 
+-- Stopped and not closed: luv 1.44 frees a handle that is still about to close when the interpreter
+-- ends, and looks into it afterwards; and the loop that would close it may never run again. The handle
+-- is kept for the next callback, and knows the job only while it polls.
 local function stop_polling(self)
-  if self.poll then
+  if self.polled then
     self.poll:stop()
-    self.poll:close()
-    self.poll = false
+    self.polled.job, self.polled = nil, false
   end
 end
 
@@ -212,32 +215,26 @@ function methods:stop(options)
   return path
 end
 
---- What became of the checkpoints: counts, the latest ones, a history with every task.
--- @return {counts = {triggered, in_progress, completed, failed, restored}, latest = {completed, failed,
---   restored}, history = the ten newest, newest first, each with id, status, manual, path, reason,
---   trigger_timestamp, end_to_end_duration, state_size, tasks ...}; durations in ms, timestamps in ms
---   since 1970, sizes in bytes; or nil, message, code
--- Example: print(job:checkpoints().counts.completed)
+--- What became of the checkpoints: counts, the latest ones, a history with every task and its subtasks.
+-- @return {counts = {triggered, in_progress, completed, failed, restored}, latest = {completed, savepoint,
+--   failed, restored}, history = the ten newest, newest first}; or nil, message, code.
+--   Each has id, status ("in_progress", "completed", "failed"), checkpoint_type ("checkpoint",
+--   "unaligned_checkpoint", "savepoint"), manual, trigger_timestamp, latest_ack_timestamp,
+--   end_to_end_duration, num_subtasks, num_acknowledged_subtasks, checkpointed_size (written for it),
+--   state_size (all that it refers to), processed_data (read while it was aligned), persisted_data (in
+--   flight, and kept), tasks; a completed one completed_timestamp, path, discarded (deleted since); a failed
+--   one failure_timestamp, reason. A task has name, status, the same times, counts and sizes, subtasks; a
+--   subtask index (from 0), acknowledged, finished (it had, before the checkpoint), ack_timestamp,
+--   end_to_end_duration, sync_duration, async_duration, alignment_duration, start_delay,
+--   unaligned_checkpoint, the same sizes. Durations are in ms, timestamps in ms since 1970, sizes in bytes;
+--   what is not known is absent.
+-- Example: print(job:checkpoints().counts.completed); print(job:checkpoints():explain(7))
 function methods:checkpoints()
   return shown(report.checkpoints, enter(self, "checkpoints"):statistics())
 end
 
--- The rows of one operator's tasks as one: counters are added up, its watermark is that of the task that
--- is furthest behind.
 local function operator_metrics(rows, uid)
-  local sum
-  for _, row in ipairs(rows) do
-    if row.uid == uid then
-      sum = sum or { uid = uid, name = row.name, attempt = row.attempt, parallelism = 0,
-                     currentWatermark = row.currentWatermark }
-      sum.parallelism = sum.parallelism + 1
-      sum.currentWatermark = sum.currentWatermark and row.currentWatermark
-        and math.min(sum.currentWatermark, row.currentWatermark)
-      for name, value in pairs(row) do
-        if name:find("^num") then sum[name] = (sum[name] or 0) + value end
-      end
-    end
-  end
+  local sum = metrics.of_operator(rows, uid)
   if sum then return sum end
   if #rows == 0 then
     -- No task runs yet, so nothing has been done.
@@ -246,12 +243,23 @@ local function operator_metrics(rows, uid)
   return nil, ("ENOTFOUND: no operator has the uid '%s'"):format(uid), "ENOTFOUND"
 end
 
---- What the tasks have done so far.
--- @param uid only what the operator with this uid has done, its tasks added up; optional
--- @return an array with an entry for each operator and task: uid, name, subtask (from 0), attempt,
---   numRecordsIn, numRecordsOut, currentWatermark (ms; absent before the first), and counters such as
---   numRecordsSkipped where they are not 0; with uid one such table, which has parallelism instead of
---   subtask; or nil, message, code
+--- What the tasks do, and have done so far.
+-- @param uid only what the operator with this uid does, its tasks together; optional
+-- @return an array with an entry for each operator and task: uid, name, task (the chain's name), subtask
+--   (from 0), attempt, numRecordsIn, numRecordsOut, the same PerSecond, currentWatermark and watermarkLag
+--   (ms; absent before the first), and counters such as numRecordsSkipped where they are not 0.
+--   Of the task, all its operators together: busyTimeMsPerSecond, idleTimeMsPerSecond,
+--   backPressuredTimeMsPerSecond (over the last one or two seconds; they add up to 1000),
+--   slotWaitTimeMsPerSecond (the part of busy in which another task had the thread), isBackPressured, and
+--   since it began accumulateBusyTimeMs, accumulateIdleTimeMs, accumulateBackPressuredTimeMs.
+--   Of what it reads (with its first operator): numBuffersIn, numBytesIn, the same PerSecond, inPoolUsage,
+--   inputExclusiveBuffersUsage, inputFloatingBuffersUsage, inputQueueLength (buffers), inputQueueSize
+--   (bytes), estimatedTimeToConsumeBuffersMs, debloatedBufferSize. Of what an operator sends to other
+--   tasks: numBuffersOut, numBytesOut, the same PerSecond, outPoolUsage, outputQueueLength,
+--   outputQueueSize, and exchanges, a list with these for each of them and the uid that it leads `to`. Of a
+--   source, where it knows: pendingRecords, pendingBytes.
+--   With uid one such table, which has parallelism instead of subtask: counters, rates and queues added up,
+--   shares of time as the mean, usages of the fullest. Or nil, message, code
 -- Example: print(job:metrics()); print(job:metrics("parse").numRecordsIn)
 function methods:metrics(uid)
   if uid ~= nil and type(uid) ~= "string" then
@@ -275,22 +283,26 @@ end
 -- Let the script's own loop deliver events; scripts without luv do so by calling methods.
 local function start_polling(self)
   local uv = package.loaded.luv
-  if self.poll or type(uv) ~= "table" or not uv.new_poll then return end
+  if self.polled or type(uv) ~= "table" or not uv.new_poll then return end
   local fd = self.handle:fd()
   if type(fd) ~= "number" or fd < 0 then return end
-  local poll = uv.new_poll(fd)
-  if not poll then return end
-  self.poll = poll
-  poll:start("r", function()
+  if not self.poll or self.poll:is_closing() then self.poll = uv.new_poll(fd) end
+  if not self.poll then return end
+  local polled = { job = self }
+  self.polled = polled
+  self.poll:start("r", function()
+    local polling = polled.job
+    if not polling then return end
     local ok, trace = xpcall(deliver, function(err)
       return is_interrupt(err) and err or debug.traceback(err)
-    end, self)
+    end, polling)
     -- Ctrl-C ends a loop of luv as it does from any other callback.
     if is_interrupt(trace) then error(trace, 0) end
     if not ok then
       -- Without this an unreadable handle would be reported again at every turn of the loop.
-      stop_polling(self)
-      io.stderr:write(("streamckpt: events of job '%s' are lost: %s\n"):format(self.title, tostring(trace)))
+      stop_polling(polling)
+      io.stderr:write(("streamckpt: events of job '%s' are lost: %s\n"):format(polling.title,
+        tostring(trace)))
     end
   end)
 end
@@ -328,7 +340,7 @@ end
 -- @param title the job's name, for messages
 function job.wrap(handle, title)
   return setmetatable({ handle = handle, title = title, callbacks = {}, delivering = false,
-                        poll = false }, Job)
+                        poll = false, polled = false }, Job)
 end
 
 return job

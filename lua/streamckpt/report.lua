@@ -49,7 +49,8 @@ local function checkpoint_row(c)
   return {
     tostring(c.id), c.status == "in_progress" and "in progress" or c.status,
     os.date("%H:%M:%S", c.trigger_timestamp // 1000), duration(c.end_to_end_duration),
-    size(c.state_size), ("%d/%d"):format(c.acknowledged, #c.tasks), c.path or c.reason or "",
+    size(c.state_size), ("%d/%d"):format(c.num_acknowledged_subtasks, c.num_subtasks),
+    c.path or c.reason or "",
   }
 end
 
@@ -72,12 +73,18 @@ local function checkpoints_text(t)
   return table.concat(lines, "\n")
 end
 
+-- What is not shown of the numbers that all tasks have, or is shown elsewhere.
+local function is_common(name)
+  return name:find("PerSecond$") or name:find("^numRecordsIn$") or name:find("^numRecordsOut$")
+    or name:find("^numBytes") or name:find("^numBuffers")
+end
+
 -- Names of counters that only some operators have, in order.
 local function further_counters(rows)
-  local seen, names = { numRecordsIn = true, numRecordsOut = true }, {}
+  local seen, names = {}, {}
   for _, row in ipairs(rows) do
     for name in pairs(row) do
-      if name:find("^num") and not seen[name] then
+      if name:find("^num") and not is_common(name) and not seen[name] then
         seen[name], names[#names + 1] = true, name
       end
     end
@@ -86,24 +93,61 @@ local function further_counters(rows)
   return names
 end
 
+local function percent(part, whole)
+  return part and ("%.0f%%"):format(100 * part / whole) or ""
+end
+
+-- What a task does with its time, and how full its input is: in the row of its first operator.
+local FLOW = {
+  { ">busy", function(row) return percent(row.busyTimeMsPerSecond, 1000) end },
+  { ">idle", function(row) return percent(row.idleTimeMsPerSecond, 1000) end },
+  { ">backpressured", function(row) return percent(row.backPressuredTimeMsPerSecond, 1000) end },
+  { ">in queue", function(row) return percent(row.inPoolUsage, 1) end },
+}
+
 local function metrics_text(t)
   if #t == 0 then return "no task runs" end
-  local widths, names = {}, further_counters(t)
-  for _, row in ipairs(t) do widths[row.uid] = (widths[row.uid] or 0) + 1 end
-  local heads = { "operator", ">task", ">in", ">out", ">watermark" }
+  local widths, names, has_flow = {}, further_counters(t), false
+  for _, row in ipairs(t) do
+    widths[row.uid] = (widths[row.uid] or 0) + 1
+    has_flow = has_flow or row.busyTimeMsPerSecond ~= nil
+  end
+  local flow, heads = has_flow and FLOW or {}, { "operator", ">task", ">in", ">out" }
+  for _, column in ipairs(flow) do heads[#heads + 1] = column[1] end
+  heads[#heads + 1] = ">watermark"
   for _, name in ipairs(names) do heads[#heads + 1] = ">" .. name:gsub("^numRecords", ""):lower() end
   local rows = {}
   for i, row in ipairs(t) do
+    local before = t[i - 1]
+    local chained = before and before.task == row.task and before.subtask == row.subtask
     local cells = { row.uid, ("%d/%d"):format(row.subtask + 1, widths[row.uid]),
-                    tostring(row.numRecordsIn), tostring(row.numRecordsOut),
-                    tostring(row.currentWatermark or "") }
+                    tostring(row.numRecordsIn), tostring(row.numRecordsOut) }
+    for _, column in ipairs(flow) do cells[#cells + 1] = chained and "" or column[2](row) end
+    cells[#cells + 1] = tostring(row.currentWatermark or "")
     for _, name in ipairs(names) do cells[#cells + 1] = tostring(row[name] or "") end
     rows[i] = cells
   end
   return table.concat(columns(heads, rows), "\n")
 end
 
-local Checkpoints = { __name = "streamckpt.checkpoints", __tostring = checkpoints_text }
+-- Not fields, so that a script that walks over the table meets only what the engine told.
+local explained = {}
+
+--- What took a checkpoint's time, and what to do about it.
+-- @param id of a checkpoint in the history; without it the newest
+-- @return one or two sentences, and the cause as a word: "none", "queued_behind_another", "skewed_key",
+--   "library_call", "slow_sink", "slow_function", "in_flight_data", "slow_snapshot", "slow_storage",
+--   "large_state", "unknown"; or nil, a message and ENOTFOUND
+-- Example: print(job:checkpoints():explain(7))
+function explained:explain(id)
+  for _, c in ipairs(self.history) do
+    if id == nil or c.id == id then return c.explanation, c.cause end
+  end
+  return nil, ("ENOTFOUND: the history has no checkpoint %s"):format(id == nil and "yet" or tostring(id)),
+    "ENOTFOUND"
+end
+
+local Checkpoints = { __name = "streamckpt.checkpoints", __tostring = checkpoints_text, __index = explained }
 local Metrics = { __name = "streamckpt.metrics", __tostring = metrics_text }
 
 local function print_as(meta, t)

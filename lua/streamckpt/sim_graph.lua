@@ -108,9 +108,9 @@ function sim_graph.parts(env, plan, at_least_once)
     if node.kind == "file_source" then
       table.move(node.options.paths, 1, #node.options.paths, #files + 1, files)
     end
-    if node.kind == "source" and not node.spec.replayable then
-      misuse.raise("simulate: %s cannot be read again (replayable = false), so a failure loses what it "
-        .. "gave: there is nothing to compare with", labels[uid])
+    if node.kind == "push_source" or node.kind == "source" and not node.spec.replayable then
+      misuse.raise("simulate: %s cannot be read again%s, so a failure loses what it gave: there is nothing "
+        .. "to compare with", labels[uid], node.kind == "source" and " (replayable = false)" or "")
     end
   end
   return sinks, labels, files

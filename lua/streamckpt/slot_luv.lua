@@ -4,9 +4,10 @@
 -- callback fails the task whose function registered it, with the place and the traceback, as an error in
 -- the function itself does; and uv.run, if it runs, returns by raising it.
 --
--- In this release a slot does not run its loop by itself: callbacks run while a function of the job calls
--- uv.run, and that function blocks its slot meanwhile. (Async operators will change that.) A loop that
--- waits for what never happens hangs in C, where job:cancel cannot end it; callbacks it can end.
+-- The slot runs its loop without waiting between two rounds of its tasks, and while it has nothing to do
+-- it sleeps until something is due in the loop. So a callback needs no uv.run; a function of the job may
+-- call it all the same, and blocks its slot meanwhile. A loop run so that waits for what never happens
+-- hangs in C, where job:cancel cannot end it; callbacks it can end.
 
 local slot_luv = {}
 
@@ -59,10 +60,14 @@ end
 --- Load luv for this slot; for the binding (lua/binding/slot_luv.c).
 -- @param guard a C function: guard(callback, told) makes the function that luv is to call; where the
 --   callback raises, it fails the task and calls told(text)
--- @return the module. Raises where there is no luv.
+-- @return the module; a function that runs what is due in its loop, without waiting, and returns for how
+--   many ms nothing more will be (negative: until a descriptor is ready; nil: nothing is in the loop), and
+--   the text of an error of a callback or nil; and the descriptor that becomes readable when something of
+--   the loop is ready. Raises where there is no luv.
 function slot_luv.load(guard)
   local uv = find()
   local run, stop, failure = uv.run, uv.stop, nil
+  local loop_alive, backend_timeout = uv.loop_alive, uv.backend_timeout
   local function told(text)
     failure = failure or text
     stop()
@@ -83,7 +88,14 @@ function slot_luv.load(guard)
     end
   end
   function uv.run(...) return finish(run(...)) end
-  return uv
+  local function turn()
+    run("nowait")
+    local text = failure
+    failure = nil
+    -- What is unreferenced is not run when it is alone, so its descriptors must not wake anybody.
+    return loop_alive() and backend_timeout() or nil, text
+  end
+  return uv, turn, uv.backend_fd()
 end
 
 return slot_luv

@@ -122,7 +122,8 @@ local FUNCTION_OPTIONS = {
 local SOURCE_SPEC = {
   uid = { check = config.text }, name = { check = config.text }, splits = { check = config.callable },
   read = { check = config.callable }, open = { check = config.callable },
-  close = { check = config.callable }, replayable = { check = config.boolean, default = true },
+  close = { check = config.callable }, replayable = { check = config.boolean },
+  push = { check = config.callable }, capacity = { check = config.integer(1, 1000000000) },
 }
 
 local PROCESS_SPEC = {
@@ -474,6 +475,10 @@ function settings:parallelism(n)
   local node = node_to_set(self, "parallelism")
   local checked, expected = parallelism_rule(n)
   if not checked then misuse.raise("parallelism must be %s, got %s", expected, misuse.shown(n)) end
+  if node.single and checked > 1 then
+    misuse.raise("parallelism %d of %s: it has one reader, since its lines come in one stream; use "
+      .. "rebalance() after it", checked, node.call)
+  end
   node.parallelism = checked
   return self
 end

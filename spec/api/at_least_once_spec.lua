@@ -58,8 +58,10 @@ local function half_taken(job)
   return p.wait_for(job, function()
     for _, checkpoint in ipairs(job:checkpoints().history) do
       for _, task in ipairs(checkpoint.tasks) do
-        if task.name:find("readers") and task.acknowledged and checkpoint.status == "in_progress" then
-          return checkpoint.id
+        for _, subtask in ipairs(task.subtasks) do
+          if task.name:find("readers") and subtask.acknowledged and checkpoint.status == "in_progress" then
+            return checkpoint.id
+          end
         end
       end
     end

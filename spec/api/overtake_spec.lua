@@ -62,7 +62,7 @@ end
 -- Has a checkpoint kept something that was in flight?
 local function in_flight(job)
   for _, c in ipairs(job:checkpoints().history) do
-    if c.status == "completed" and c.unaligned and c.persisted_data > 0 then return true end
+    if c.status == "completed" and c.checkpoint_type == "unaligned_checkpoint" and c.persisted_data > 0 then return true end
   end
 end
 

@@ -105,6 +105,86 @@ describe("luv in a slot", function()
   end)
 end)
 
+describe("the loop of a slot", function()
+  -- A source that reads nothing before a timer has fired, which nobody but the slot runs.
+  local function timed_source(wait_ms, start)
+    return { uid = "timed", splits = function() return { 1 } end, read = function(ctx, _, at)
+      if not at then
+        start()
+        ctx:emit("begun")
+        return 1, wait_ms
+      end
+      return nil
+    end }
+  end
+
+  it("runs by itself: callbacks come while the job has other things to do", function()
+    local rows = p.rows({}, function(env)
+      local seen, asked = 0, 0
+      return env:source { uid = "busy", splits = function() return { 1 } end, read = function(ctx, _, at)
+        local luv = require "luv"
+        if not at then luv.new_timer():start(1, 1, function() seen = seen + 1 end) end
+        asked = asked + 1
+        if seen >= 3 then
+          ctx:emit(seen >= 3 and asked > 3)
+          return nil
+        end
+        return 1 -- at once again: the slot never sleeps
+      end }
+    end)
+    assert.same({ true }, rows)
+  end)
+
+  it("and while it sleeps, in which it wakes for nothing else", function()
+    local rows = p.rows({}, function(env)
+      local count = 0
+      return env:from_values { 1 }:map(function(v)
+        local timer = require("luv").new_timer()
+        local function later(n)
+          timer:start(1, 0, function()
+            count = n
+            if n < 20 then later(n + 1) end
+          end)
+        end
+        later(1)
+        return v
+      end):union(env:source(timed_source(100, function() end))):map(function(v)
+        return v
+      end):union(env:source { uid = "last", splits = function() return { 1 } end, read = function(ctx)
+        if count == 20 then ctx:emit("counted") return nil end
+        return 1, 20
+      end })
+    end)
+    table.sort(rows, function(a, b) return tostring(a) < tostring(b) end)
+    assert.same({ 1, "begun", "counted" }, rows)
+  end)
+
+  it("ends well with handles that are about to close", function()
+    assert.same({ 1 }, p.rows({}, function(env)
+      return env:from_values { 1 }:process {
+        uid = "closes", on_element = function(ctx, v) ctx:emit(v) end,
+        close = function()
+          local luv = require "luv"
+          local timer, pipe = luv.new_timer(), luv.new_pipe(false)
+          timer:start(0, 0, function() error("this is not called") end)
+          timer:close()
+          pipe:close(function() error("nor is this") end)
+        end,
+      }
+    end))
+  end)
+
+  it("leaves handles that nobody waits for alone", function()
+    assert.same({ "begun" }, p.rows({}, function(env)
+      return env:source(timed_source(5, function()
+        local timer = require("luv").new_timer()
+        timer:start(1, 1, function() end)
+        timer:unref()
+      end))
+    end))
+  end)
+end)
+
 describe("an error in a callback of luv", function()
   -- What a job says whose map does `fn`, and whose operators before and after it do nothing.
   local function failure(fn, spec)
@@ -207,7 +287,7 @@ describe("an error in a callback of luv", function()
     assert.matches("guilty %(guilty%) 1/1: a callback of luv: " .. FILE .. "the inner one", message)
   end)
 
-  it("that a module registered when it was loaded fails who runs the loop", function()
+  it("that a module registered when it was loaded fails the job: it is no operator's", function()
     local folder = p.folder()
     p.write(folder .. "/with_timer.lua", [[
       require("luv").new_timer():start(0, 0, function() error("in the module") end)
@@ -234,7 +314,7 @@ describe("an error in a callback of luv", function()
     ]], folder)
     assert.equals("", err)
     assert.equals(0, code)
-    assert.matches("EUSER: early %(early%) 1/1: .*with_timer.lua:1: in the module", out)
+    assert.matches("EUSER: a callback of luv, registered by a module: .*with_timer.lua:1: in the module", out)
   end)
 
   it("is got over by a restart, as any other", function()

@@ -52,7 +52,7 @@ describe("options of a job", function()
     assert.equals(1, c.parallelism)
     assert.is_nil(c.slots)
     assert.same({ interval = 0, sync = true, mode = "exactly_once", timeout = 600000, min_pause = 0,
-      failure_pause = 0,
+      failure_pause = 0, explain_after = 1000,
       max_concurrent = 1, tolerable_failures = -1, retain = 1, externalized = "retain_on_cancellation",
       after_tasks_finish = true, unaligned = false, aligned_timeout = 0,
       max_subtasks_per_channel_state_file = 5, compression = false }, c.checkpoint)

@@ -99,8 +99,6 @@ describe("an environment", function()
     assert.equals("streamckpt.env<j, 0 operators>", tostring(sc.env { name = "j" }))
     assert.matches("did you mean 'from_file'",
       raised(function() local s = sc.env():from_fiel("x") return s end))
-    assert.equals("env:from_socket is not built yet",
-      raised(function() local s = sc.env():from_socket("x") return s end))
   end)
 end)
 

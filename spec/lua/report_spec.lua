@@ -8,14 +8,14 @@ describe("report.checkpoints", function()
       counts = { triggered = 12, in_progress = 1, completed = 9, failed = 2, restored = 1 },
       latest = { restored = { id = 3, path = "ckpt/a/chk-3" } },
       history = {
-        { id = 12, status = "in_progress", trigger_timestamp = NOON + 999, state_size = 0, acknowledged = 1,
-          tasks = { {}, {} } },
+        { id = 12, status = "in_progress", trigger_timestamp = NOON + 999, state_size = 0,
+          num_acknowledged_subtasks = 1, num_subtasks = 2 },
         { id = 11, status = "failed", trigger_timestamp = NOON, end_to_end_duration = 61500.0, state_size = 1536,
-          acknowledged = 1, tasks = { {}, {} }, reason = "it took too long" },
+          num_acknowledged_subtasks = 1, num_subtasks = 2, reason = "it took too long" },
         { id = 9, status = "completed", trigger_timestamp = NOON, end_to_end_duration = 999.0,
-          state_size = 3 << 30, acknowledged = 2, tasks = { {}, {} }, path = "ckpt/a/chk-9" },
+          state_size = 3 << 30, num_acknowledged_subtasks = 2, num_subtasks = 2, path = "ckpt/a/chk-9" },
         { id = 8, status = "completed", trigger_timestamp = NOON, end_to_end_duration = 600000.0,
-          state_size = 1023, acknowledged = 2, tasks = { {}, {} }, path = "ckpt/a/chk-8" },
+          state_size = 1023, num_acknowledged_subtasks = 2, num_subtasks = 2, path = "ckpt/a/chk-8" },
       },
     }
     assert.equals([[
@@ -53,6 +53,23 @@ parse      2/2     7    7
 sum        1/1  1005    0  1431857100000]], tostring(t))
     assert.equals(7, t[2].numRecordsIn)
     assert.matches("^{\n  attempt = 1,\n", tostring(t[1]))
+  end)
+
+  it("shows what each task does with its time, in the row of its first operator", function()
+    local t = report.metrics {
+      { uid = "read", task = "read -> parse", subtask = 0, numRecordsIn = 0, numRecordsOut = 50,
+        busyTimeMsPerSecond = 12, idleTimeMsPerSecond = 0, backPressuredTimeMsPerSecond = 988 },
+      { uid = "parse", task = "read -> parse", subtask = 0, numRecordsIn = 50, numRecordsOut = 50,
+        busyTimeMsPerSecond = 12, idleTimeMsPerSecond = 0, backPressuredTimeMsPerSecond = 988,
+        numBytesOut = 123, numRecordsInPerSecond = 3.5 },
+      { uid = "sum", task = "sum", subtask = 0, numRecordsIn = 40, numRecordsOut = 0, busyTimeMsPerSecond = 1000,
+        idleTimeMsPerSecond = 0, backPressuredTimeMsPerSecond = 0, inPoolUsage = 1.1 },
+    }
+    assert.equals([[
+operator  task  in  out  busy  idle  backpressured  in queue  watermark
+read       1/1   0   50    1%    0%            99%
+parse      1/1  50   50
+sum        1/1  40    0  100%    0%             0%      110%]], tostring(t))
   end)
 
   it("says so where no task runs", function()

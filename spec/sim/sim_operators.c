@@ -32,6 +32,7 @@ void sim_enqueue(sim_op_t *o, const sim_record_t *r, uint16_t output) {
 }
 
 void sim_fill_item(sim_op_t *o, const emission_t *e, sc_item_t *out) {
+  o->shared->emitted++;
   sc_buf_clear(&o->bytes);
   sim_record_pack(&e->record, &o->bytes);
   *out = (sc_item_t){.output = e->output,

@@ -30,6 +30,7 @@
 typedef struct sim_shared {
   sim_plan_t *plan;
   uint64_t calls;                            /* of operators, over the whole run */
+  uint64_t emitted;                          /* records, by operators, likewise */
   bool calm;                                 /* nothing is told to fail any more */
   uint64_t first_attempt;                    /* of this life; 0: no operator was made yet */
   bool all_may_restart;                      /* in this life: not only operators have failed */

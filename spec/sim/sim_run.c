@@ -19,7 +19,8 @@
 #define LIVES_MAX 14          /* then calm comes */
 #define SIM_FOR_EVER_MS 600000
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
-#define TURNS_OF_CALM 60000   /* a job that has not ended by then never will */
+#define TURNS_OF_CALM 60000   /* a job that has emitted no record meanwhile never will */
+#define CALMS_MAX 50          /* of them: it may emit the same ones again and again */
 
 typedef enum { ENDED, CRASHED, REFUSED } end_t;
 
@@ -314,7 +315,7 @@ static void disturb(run_t *r, sc_job_t *job) {
 
 /* Until the job has ended, or the process. */
 static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
-  uint64_t most = r->shared.calm ? TURNS_OF_CALM : TURNS_OF_A_LIFE;
+  uint64_t most = r->shared.calm ? TURNS_OF_CALM : TURNS_OF_A_LIFE, emitted = r->shared.emitted;
   while (!r->shared.failure[0]) {
     if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
       sc_sim_crash(r->world);
@@ -332,6 +333,11 @@ static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
       sim_wrong(&r->shared, "nothing can go on any more, and nothing is waited for");
     if (sc_sim_turns(r->world) < most)
       continue;
+    if (r->shared.calm && r->shared.emitted > emitted && most < CALMS_MAX * TURNS_OF_CALM) {
+      emitted = r->shared.emitted; /* sources that pause for long beside checkpoints that do not */
+      most += TURNS_OF_CALM;
+      continue;
+    }
     if (r->shared.calm)
       sim_wrong(&r->shared, "the job does not end, though nothing goes wrong");
     tell(r, "the process is killed: it takes too long");

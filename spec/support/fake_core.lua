@@ -22,12 +22,17 @@ function Handle:statistics()
            history = {} }
 end
 function Handle:metrics()
-  return { { uid = "m", name = "parse", subtask = 0, attempt = 1, currentWatermark = 9, numRecordsIn = 3,
-             numRecordsOut = 2 },
-           { uid = "m", name = "parse", subtask = 1, attempt = 1, currentWatermark = 5, numRecordsIn = 4,
-             numRecordsOut = 12 },
-           { uid = "o", name = "out", subtask = 0, attempt = 1, currentWatermark = 4, numRecordsIn = 14,
-             numRecordsOut = 0 } }
+  local rows = { { uid = "m", name = "parse", subtask = 0, attempt = 1, currentWatermark = 9, numRecordsIn = 3,
+                   numRecordsOut = 2 },
+                 { uid = "m", name = "parse", subtask = 1, attempt = 1, currentWatermark = 5, numRecordsIn = 4,
+                   numRecordsOut = 12 },
+                 { uid = "o", name = "out", subtask = 0, attempt = 1, currentWatermark = 4, numRecordsIn = 14,
+                   numRecordsOut = 0 } }
+  for _, row in ipairs(rows) do
+    row.task, row.isBackPressured, row.slotWaitTimeMsPerSecond = row.name, false, 0
+    row.busyTimeMsPerSecond, row.idleTimeMsPerSecond, row.backPressuredTimeMsPerSecond = 750, 250, 0
+  end
+  return rows
 end
 function Handle:rows(uid)
   local rows = self.collected[uid]

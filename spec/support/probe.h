@@ -17,6 +17,8 @@ void probe_exchange(lua_State *L);
 void probe_inflight(lua_State *L); /* snapshot, exchange, runtime: what was in flight */
 void probe_state(lua_State *L);
 void probe_cells(lua_State *L);    /* core/state's cells, and windows under two threads */
+void probe_flow(lua_State *L);     /* core/runtime/flow: where a task's time goes */
+void probe_explain(lua_State *L);
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);
 void probe_graph(lua_State *L);

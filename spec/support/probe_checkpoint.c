@@ -89,6 +89,25 @@ static int coordinator_new(lua_State *L) {
   return 1;
 }
 
+/* Of the fields keyed (a file's length), list (a text), inflight (bytes of blocks). */
+static void add_handles(lua_State *L, int arg, sc_operator_snapshot_t *op) {
+  int64_t keyed = opt_field(L, arg, "keyed", 0), inflight = opt_field(L, arg, "inflight", 0);
+  if (keyed) {
+    sc_handle_t *h = sc_operator_snapshot_add(op, SC_HANDLE_KEYED);
+    h->file = sc_strdup("f.keys");
+    h->length = (uint64_t)keyed;
+  }
+  if (inflight) {
+    sc_handle_t *h = sc_operator_snapshot_add(op, SC_HANDLE_INFLIGHT);
+    h->file = sc_strdup("f.inflight");
+    h->length = 1 << 20; /* of many tasks */
+    h->inflight.bytes = (uint64_t)inflight;
+  }
+  if (lua_getfield(L, arg, "list") == LUA_TSTRING)
+    sc_buf_puts(&sc_operator_snapshot_add(op, SC_HANDLE_LIST)->inlined, lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
 /* A snapshot as { task =, subtask =, bytes =, end = }. */
 static sc_task_snapshot_t *check_snapshot(lua_State *L, int arg) {
   luaL_checktype(L, arg, LUA_TTABLE);
@@ -96,9 +115,15 @@ static sc_task_snapshot_t *check_snapshot(lua_State *L, int arg) {
                                                      (uint32_t)opt_field(L, arg, "subtask", 0), 1);
   snap->operators[0].uid = sc_strdup("op");
   snap->bytes = (uint64_t)opt_field(L, arg, "bytes", 0);
+  snap->last_from = (uint32_t)opt_field(L, arg, "last_from", UINT32_MAX);
+  snap->queued_bytes = (uint64_t)opt_field(L, arg, "queued_bytes", 0);
+  snap->storage_ns = opt_field(L, arg, "storage_ns", 0);
   snap->alignment_bytes = (uint64_t)opt_field(L, arg, "alignment_bytes", 0);
   snap->persisted_bytes = (uint64_t)opt_field(L, arg, "persisted_bytes", 0);
-  snap->unaligned = opt_field(L, arg, "unaligned", 0) != 0;
+  lua_getfield(L, arg, "unaligned");
+  snap->unaligned = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  add_handles(L, arg, &snap->operators[0]);
   snap->sync_ns = opt_field(L, arg, "sync_ns", 0);
   snap->async_ns = opt_field(L, arg, "async_ns", 0);
   snap->alignment_ns = opt_field(L, arg, "alignment_ns", 0);
@@ -140,6 +165,7 @@ static void push_action(lua_State *L, const sc_action_t *a) {
   set_int(L, "id", (int64_t)a->id);
   set_int(L, "timestamp", a->timestamp_ms);
   set_int(L, "overtake_at", a->overtake_at_ms);
+  set_int(L, "waited", a->waited_ms);
   set_int(L, "retry", a->retry_ms);
   set_int(L, "timeout", a->timeout_ms);
   set_int(L, "request", (int64_t)a->request);
@@ -460,20 +486,43 @@ static int statistics_gc(lua_State *L) {
 }
 
 static int statistics_new(lua_State *L) {
-  uint32_t history = (uint32_t)luaL_checkinteger(L, 1), n = (uint32_t)luaL_checkinteger(L, 2);
-  *push_box(L, STATISTICS, statistics_gc) = sc_statistics_create(history, n);
+  *push_box(L, STATISTICS, statistics_gc) =
+      sc_statistics_create((uint32_t)luaL_checkinteger(L, 1));
   return 1;
 }
 
-static int statistics_task_name(lua_State *L) {
-  sc_statistics_task_name(check_box(L, STATISTICS), (uint32_t)luaL_checkinteger(L, 2),
-                          luaL_checkstring(L, 3));
+/* statistics, name, subtasks */
+static int statistics_add_task(lua_State *L) {
+  sc_statistics_add_task(check_box(L, STATISTICS), luaL_checkstring(L, 2),
+                         (uint32_t)luaL_checkinteger(L, 3));
   return 0;
 }
 
+#define STATISTICS_MAX_SUBTASKS 8
+
+/* statistics, id, now_ms, { manual =, savepoint =, finished = { [1] = true, ... } } */
 static int statistics_triggered(lua_State *L) {
-  sc_statistics_triggered(check_box(L, STATISTICS), (uint64_t)luaL_checkinteger(L, 2),
-                          luaL_checkinteger(L, 3), lua_toboolean(L, 4));
+  bool finished[STATISTICS_MAX_SUBTASKS] = {false};
+  luaL_checktype(L, 4, LUA_TTABLE);
+  lua_getfield(L, 4, "manual");
+  lua_getfield(L, 4, "savepoint");
+  lua_getfield(L, 4, "finished");
+  for (int i = 0; lua_istable(L, -1) && i < STATISTICS_MAX_SUBTASKS; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    finished[i] = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  sc_statistics_triggered(check_box(L, STATISTICS),
+                          &(sc_statistics_begin_t){.id = (uint64_t)luaL_checkinteger(L, 2),
+                                                   .trigger_ms = luaL_checkinteger(L, 3),
+                                                   .manual = lua_toboolean(L, -3),
+                                                   .savepoint = lua_toboolean(L, -2),
+                                                   .finished = finished});
+  return 0;
+}
+
+static int statistics_discarded(lua_State *L) {
+  sc_statistics_discarded(check_box(L, STATISTICS), (uint64_t)luaL_checkinteger(L, 2));
   return 0;
 }
 
@@ -505,7 +554,7 @@ static int statistics_restored(lua_State *L) {
 
 static int statistics_encode(lua_State *L) {
   sc_buf_t out = SC_BUF_INIT;
-  sc_statistics_encode(check_box(L, STATISTICS), &out);
+  sc_statistics_encode(check_box(L, STATISTICS), luaL_optinteger(L, 2, 0), &out);
   probe_push_bytes(L, sc_buf_bytes(&out));
   sc_buf_free(&out);
   return 1;
@@ -653,8 +702,9 @@ static const luaL_Reg functions[] = {
     F(schedule_new), F(schedule_start), F(schedule_stop), F(schedule_tick), F(schedule_deadline),
     F(schedule_completed), F(schedule_failed), F(schedule_request), F(schedule_choose),
     F(schedule_take),
-    F(statistics_new), F(statistics_task_name), F(statistics_triggered), F(statistics_ack),
+    F(statistics_new), F(statistics_add_task), F(statistics_triggered), F(statistics_ack),
     F(statistics_completed), F(statistics_failed), F(statistics_restored), F(statistics_encode),
+    F(statistics_discarded),
     F(enumerator_new), F(enumerator_found), F(enumerator_restore), F(enumerator_ask),
     F(enumerator_next), F(enumerator_snapshot), F(enumerator_finding),
     F(restart_new), F(restart_running), F(restart_failed), F(restart_count),

@@ -344,6 +344,29 @@ static int channel_usage(lua_State *L) {
   return 2;
 }
 
+/* usage({ channel, ... }) -> what the channels of one side hold together */
+static int usage(lua_State *L) {
+  sc_usage_t u = {0};
+  luaL_checktype(L, 1, LUA_TTABLE);
+  for (lua_Integer i = 1; i <= luaL_len(L, 1); i++) {
+    lua_rawgeti(L, 1, i);
+    sc_usage_add(&u, channel_of(L, -1));
+    lua_pop(L, 1);
+  }
+  const struct { const char *name; double value; } fields[] = {
+      {"buffers", (double)u.buffers}, {"bytes", (double)u.bytes},
+      {"passed_buffers", (double)u.passed_buffers}, {"passed_bytes", (double)u.passed_bytes},
+      {"in_pool", sc_usage_in_pool(&u)}, {"out_pool", sc_usage_out_pool(&u)},
+      {"exclusive", sc_usage_exclusive(&u)}, {"floating", sc_usage_floating(&u)},
+  };
+  lua_newtable(L);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    lua_pushnumber(L, fields[i].value);
+    lua_setfield(L, -2, fields[i].name);
+  }
+  return 1;
+}
+
 /* ---- output ---- */
 
 static sc_channel_t **channels_of(lua_State *L, int arg, uint32_t *n) {
@@ -788,7 +811,7 @@ void probe_exchange(lua_State *L) {
       F(channel_name), F(channel_barrier), F(channel_move), F(channel_capture),
       F(channel_drop_capture),
       F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
-      F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage),
+      F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage), F(usage),
       {"channel_hammer", probe_channel_hammer},
       {"cut_hammer", probe_cut_hammer},
       F(output_new), F(output_destroy), F(output_emit), F(output_watermark), F(output_status),

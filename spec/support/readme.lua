@@ -74,6 +74,7 @@ end
 -- job:checkpoints() and job:metrics() all numbers and the gaps between them.
 function readme.plain(text)
   text = text:gsub("%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d+Z", "TIME"):gsub("in %d+ ms", "in N ms")
+    :gsub("checkpoint %d+ took [%d.]+ m?s", "checkpoint N took N ms"):gsub("last, after [%d.]+ m?s", "last, after N ms")
   local out, inside = {}, false
   for line in text:gmatch("([^\n]*)\n") do
     inside = inside and line:find("^ *%S+  ") or line:find("^operator  ") or line:find("^ *id  status")

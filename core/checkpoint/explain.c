@@ -1,0 +1,329 @@
+#include "explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../base/error.h"
+#include "../base/mem.h"
+
+const char *sc_cause_name(sc_cause_t cause) {
+  static const char *const names[] = {
+      "none",           "queued_behind_another", "skewed_key",   "library_call", "slow_sink",
+      "slow_function",  "in_flight_data",        "slow_snapshot", "slow_storage", "large_state",
+      "unknown"};
+  return names[cause];
+}
+
+void sc_explanation_fini(sc_explanation_t *e) {
+  free(e->text);
+  free(e->path);
+  *e = (sc_explanation_t){0};
+}
+
+/* Less than this before a barrier is no queue: a few records are always on their way. */
+#define QUEUE_BYTES 16384
+
+/* ---- words ---- */
+
+#define WORD 32
+
+static const char *span(char out[WORD], int64_t ns) {
+  if (ns < 1000000000)
+    snprintf(out, WORD, "%" PRId64 " ms", ns / 1000000);
+  else
+    snprintf(out, WORD, "%.1f s", (double)ns / 1e9);
+  return out;
+}
+
+static const char *size(char out[WORD], uint64_t bytes) {
+  if (bytes < 1024)
+    snprintf(out, WORD, "%" PRIu64 " B", bytes);
+  else if (bytes < 1024 * 1024)
+    snprintf(out, WORD, "%.1f kB", (double)bytes / 1024);
+  else
+    snprintf(out, WORD, "%.1f MB", (double)bytes / (1024 * 1024));
+  return out;
+}
+
+static char *head_of(const sc_explain_input_t *in) {
+  static const char *const verbs[] = {"has been under way for", "took", "failed after"};
+  char took[WORD];
+  return sc_format("checkpoint %" PRIu64 " %s %s", in->id, verbs[in->end],
+                   span(took, in->took_ns));
+}
+
+/* ---- the critical path ---- */
+
+static int64_t barrier_ns(const sc_explain_subtask_t *t) {
+  return t->start_delay_ns + t->alignment_ns;
+}
+
+/* How long its last barrier stood before it: from when its sender passed it on. */
+static int64_t edge_ns(const sc_explain_input_t *in, uint32_t i) {
+  const sc_explain_subtask_t *t = &in->subtasks[i];
+  const sc_explain_subtask_t *from =
+      t->last_from < in->n && in->subtasks[t->last_from].acknowledged
+          ? &in->subtasks[t->last_from]
+          : NULL;
+  int64_t sent_ns = from ? barrier_ns(from) : in->prepare_ns;
+  return barrier_ns(t) > sent_ns ? barrier_ns(t) - sent_ns : 0;
+}
+
+/* Where it ended, or is stuck: whoever was seen at work goes before who only waits. */
+static uint32_t last_subtask(const sc_explain_input_t *in) {
+  uint32_t last = SC_EXPLAIN_NOBODY;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (!in->subtasks[i].acknowledged && in->subtasks[i].seen)
+      return i;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (!in->subtasks[i].acknowledged)
+      return i;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (last == SC_EXPLAIN_NOBODY || in->subtasks[i].ack_ns > in->subtasks[last].ack_ns)
+      last = i;
+  return last;
+}
+
+static void follow(const sc_explain_input_t *in, uint32_t last, sc_explanation_t *out) {
+  out->path = sc_calloc(in->n, sizeof *out->path);
+  /* Graphs have no cycles, but numbers that were reported are not trusted to say so. */
+  for (uint32_t i = last; i < in->n && out->n_path < in->n; i = in->subtasks[i].last_from)
+    out->path[out->n_path++] = i;
+  for (uint32_t i = 0; i < out->n_path / 2; i++) {
+    uint32_t other = out->path[i];
+    out->path[i] = out->path[out->n_path - 1 - i];
+    out->path[out->n_path - 1 - i] = other;
+  }
+}
+
+/* Of the slow edges of the path the last one: a queue before it is full because its is. */
+static uint32_t slowest_edge(const sc_explain_input_t *in, const sc_explanation_t *e) {
+  int64_t longest = 0;
+  uint32_t at = SC_EXPLAIN_NOBODY;
+  for (uint32_t i = 0; i < e->n_path; i++)
+    if (in->subtasks[e->path[i]].acknowledged && edge_ns(in, e->path[i]) > longest)
+      longest = edge_ns(in, e->path[i]);
+  for (uint32_t i = 0; i < e->n_path; i++)
+    if (in->subtasks[e->path[i]].acknowledged && edge_ns(in, e->path[i]) * 2 >= longest)
+      at = e->path[i];
+  return at;
+}
+
+/* Whose fault a late barrier is. Who waits only for the thread, which another task keeps, was not
+ * seen; that other one was. */
+static uint32_t culprit(const sc_explain_input_t *in, const sc_explanation_t *e) {
+  uint32_t at = slowest_edge(in, e), seen = SC_EXPLAIN_NOBODY;
+  if (at < in->n && (in->subtasks[at].seen || in->subtasks[at].queued >= QUEUE_BYTES))
+    return at;
+  for (uint32_t i = 0; i < in->n && seen == SC_EXPLAIN_NOBODY; i++)
+    if (in->subtasks[i].seen)
+      seen = i;
+  for (uint32_t i = 0; i < e->n_path; i++)
+    if (in->subtasks[e->path[i]].seen)
+      seen = e->path[i];
+  return seen == SC_EXPLAIN_NOBODY ? at : seen;
+}
+
+/* ---- a barrier that came late ---- */
+
+/* One subtask has the queue: at least twice that of any sibling. *most: the longest of theirs. */
+static bool skewed(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  bool any = false;
+  *most = 0;
+  for (uint32_t i = 0; i < in->n; i++) {
+    const sc_explain_subtask_t *other = &in->subtasks[i];
+    if (i == at || other->task != t->task || !other->acknowledged)
+      continue;
+    any = true;
+    *most = other->queued > *most ? other->queued : *most;
+  }
+  return any && t->acknowledged && t->queued >= QUEUE_BYTES && t->queued >= 2 * *most;
+}
+
+static sc_cause_t cause_of_wait(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  if (t->blocked)
+    return SC_CAUSE_BLOCKED;
+  if (skewed(in, at, most))
+    return SC_CAUSE_SKEW;
+  if (t->sink && (t->place || t->queued || t->seen))
+    return SC_CAUSE_SINK;
+  if (t->place)
+    return SC_CAUSE_FUNCTION;
+  return t->queued >= QUEUE_BYTES ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_UNKNOWN;
+}
+
+/* What is known of the barrier: "the barrier from parse 1/2 came last, behind 64.0 kB, after 3.1 s,
+ * at count 2/4". malloc'ed. */
+static char *of_barrier(const sc_explain_input_t *in, uint32_t at) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  char waited[WORD], queued[WORD];
+  if (!t->acknowledged)
+    return sc_format("%s has not acknowledged it", t->name);
+  if (t->last_from >= in->n)
+    return sc_format("%s began its part only after %s", t->name, span(waited, barrier_ns(t)));
+  char *behind = t->queued ? sc_format(" behind %s of records", size(queued, t->queued))
+                           : sc_strdup("");
+  char *text = sc_format("the barrier from %s reached %s last, after %s%s",
+                         in->subtasks[t->last_from].name, t->name, span(waited, barrier_ns(t)),
+                         behind);
+  free(behind);
+  return text;
+}
+
+static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause_t cause,
+                             uint64_t most) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  char others[WORD];
+  char *place = t->place ? sc_format(", which was seen in %s", t->place) : sc_strdup("");
+  char *text = NULL;
+  switch (cause) {
+  case SC_CAUSE_BLOCKED:
+    text = sc_format("it was in a library call that did not return%s: no barrier can pass "
+                     "meanwhile, so give the call a timeout", place);
+    break;
+  case SC_CAUSE_SKEW:
+    text = sc_format("no other subtask of it had more than %s before its barrier%s: one key, or "
+                     "few, have most of the records, so spread them over more keys",
+                     size(others, most), place);
+    break;
+  case SC_CAUSE_SINK:
+    text = sc_format("this sink is slower than what comes before it%s: write in larger batches, or "
+                     "raise its parallelism", place);
+    break;
+  case SC_CAUSE_FUNCTION:
+    text = sc_format("its user function is slow: it was seen in %s; make it faster, or raise the "
+                     "operator's parallelism", t->place);
+    break;
+  case SC_CAUSE_IN_FLIGHT:
+    text = sc_strdup("so much data was in flight: let barriers overtake it with "
+                     "checkpoint.unaligned = true, or keep less of it with fewer network buffers");
+    break;
+  default:
+    text = sc_strdup("what it did meanwhile is not known");
+  }
+  free(place);
+  return text;
+}
+
+static void explain_wait(const sc_explain_input_t *in, uint32_t at, sc_explanation_t *out) {
+  uint64_t most = 0;
+  out->subtask = at;
+  out->cause = cause_of_wait(in, at, &most);
+  char *head = head_of(in), *barrier = of_barrier(in, at);
+  char *advice = advice_for_wait(in, at, out->cause, most);
+  out->text = sc_format("%s: %s; %s", head, barrier, advice);
+  free(head);
+  free(barrier);
+  free(advice);
+}
+
+/* ---- the other parts ---- */
+
+static void explain_queue(const sc_explain_input_t *in, sc_explanation_t *out) {
+  char waited[WORD], took[WORD];
+  out->cause = SC_CAUSE_QUEUED;
+  out->text = sc_format(
+      "checkpoint %" PRIu64 " waited %s for the one before it to end, and then took %s; make that "
+      "one faster, take checkpoints less often, or raise checkpoint.max_concurrent",
+      in->id, span(waited, in->waited_ns), span(took, in->took_ns));
+}
+
+static void explain_storage(const sc_explain_input_t *in, int64_t ns, const char *what,
+                            sc_explanation_t *out) {
+  char *head = head_of(in), time[WORD];
+  out->cause = SC_CAUSE_STORAGE;
+  out->text = sc_format("%s, of which the storage took %s to %s; put checkpoint.dir on a faster "
+                        "disk", head, span(time, ns), what);
+  free(head);
+}
+
+static void explain_sync(const sc_explain_input_t *in, uint32_t at, sc_explanation_t *out) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  char *head = head_of(in), sync[WORD];
+  out->cause = SC_CAUSE_SYNC;
+  out->subtask = at;
+  out->text = sc_format("%s: the synchronous part of the snapshot of %s took %s, in which it reads "
+                        "no records; keep less in its operators' list state", head, t->name,
+                        span(sync, t->sync_ns));
+  free(head);
+}
+
+static void explain_async(const sc_explain_input_t *in, uint32_t at, sc_explanation_t *out) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  char async[WORD], bytes[WORD];
+  out->subtask = at;
+  bool in_flight = t->persisted > 0 && t->persisted * 2 >= t->written;
+  if (!in_flight && t->storage_ns * 2 >= t->async_ns) {
+    char *what = sc_format("write the %s of %s", size(bytes, t->written), t->name);
+    explain_storage(in, t->storage_ns, what, out);
+    free(what);
+    return;
+  }
+  char *head = head_of(in);
+  out->cause = in_flight ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_STATE;
+  out->text = in_flight
+      ? sc_format("%s: %s kept %s of data that was in flight, for which its asynchronous part took "
+                  "%s; keep less in flight with fewer network buffers, or set "
+                  "checkpoint.aligned_timeout", head, t->name, size(bytes, t->persisted),
+                  span(async, t->async_ns))
+      : sc_format("%s: the asynchronous part of %s, which writes %s of state, took %s; keep less "
+                  "state, or raise the operator's parallelism", head, t->name,
+                  size(bytes, t->written), span(async, t->async_ns));
+  free(head);
+}
+
+/* ---- which part it was ---- */
+
+typedef struct parts {
+  int64_t barrier_ns, sync_ns, async_ns; /* of the last subtask */
+} parts_t;
+
+static int64_t longest_of(const sc_explain_input_t *in, const parts_t *p) {
+  int64_t longest = in->waited_ns;
+  const int64_t others[] = {p->barrier_ns, p->sync_ns, p->async_ns, in->prepare_ns, in->finish_ns};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    longest = others[i] > longest ? others[i] : longest;
+  return longest;
+}
+
+static void explain_slow(const sc_explain_input_t *in, uint32_t last, sc_explanation_t *out) {
+  const sc_explain_subtask_t *t = &in->subtasks[last];
+  if (!t->acknowledged) {
+    if (in->waited_ns > in->took_ns)
+      explain_queue(in, out);
+    else
+      explain_wait(in, last, out);
+    return;
+  }
+  int64_t late = barrier_ns(t) - in->prepare_ns;
+  const parts_t p = {late > 0 ? late : 0, t->sync_ns, t->async_ns};
+  int64_t longest = longest_of(in, &p);
+  if (longest == in->waited_ns)
+    explain_queue(in, out);
+  else if (longest == p.barrier_ns)
+    explain_wait(in, culprit(in, out), out);
+  else if (longest == p.sync_ns)
+    explain_sync(in, last, out);
+  else if (longest == p.async_ns)
+    explain_async(in, last, out);
+  else if (longest == in->prepare_ns)
+    explain_storage(in, in->prepare_ns, "make its folder", out);
+  else
+    explain_storage(in, in->finish_ns, "write its _metadata", out);
+}
+
+void sc_explain(const sc_explain_input_t *in, sc_explanation_t *out) {
+  *out = (sc_explanation_t){.cause = SC_CAUSE_NONE, .subtask = SC_EXPLAIN_NOBODY};
+  uint32_t last = last_subtask(in);
+  follow(in, last, out);
+  if (in->took_ns + in->waited_ns < in->slow_ns || last == SC_EXPLAIN_NOBODY) {
+    char *head = head_of(in);
+    out->text = sc_format("%s; nothing in it was slow", head);
+    free(head);
+    return;
+  }
+  explain_slow(in, last, out);
+}
