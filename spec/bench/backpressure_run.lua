@@ -47,7 +47,7 @@ local function look()
         failed = failed + 1
       elseif c.trigger_timestamp >= begin + o.warm_up then
         durations[#durations + 1] = c.end_to_end_duration
-        bytes, in_flight = math.max(bytes, c.state_size), math.max(in_flight, c.persisted_data or 0)
+        bytes, in_flight = math.max(bytes, c.checkpointed_size), math.max(in_flight, c.persisted_data)
       end
     end
   end

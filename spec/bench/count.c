@@ -91,6 +91,20 @@ static sc_graph_t *make_graph(args_t *a) {
   return g;
 }
 
+static double max_sync(sc_bytes_t task) {
+  sc_bytes_t subtasks = {0}, subtask;
+  double max = 0;
+  sc_value_field(task, sc_bytes_str("subtasks"), &subtasks);
+  sc_cursor_t c = sc_cursor(subtasks);
+  sc_token_t t;
+  sc_cursor_next(&c, &t);
+  while (sc_cursor_value(&c, &subtask) == 1) {
+    double d = sc_value_field_float(subtask, "sync_duration", 0);
+    max = d > max ? d : max;
+  }
+  return max;
+}
+
 /* Checkpoints of the history: how many, their greatest synchronous part, their size. */
 static void print_checkpoints(sc_job_t *job) {
   sc_buf_t all = SC_BUF_INIT;
@@ -113,7 +127,7 @@ static void print_checkpoints(sc_job_t *job) {
     sc_cursor_t ct = sc_cursor(tasks);
     sc_cursor_next(&ct, &t);
     while (sc_cursor_value(&ct, &task) == 1) {
-      double d = sc_value_field_float(task, "sync_duration", 0);
+      double d = max_sync(task);
       sync = d > sync ? d : sync;
     }
   }
