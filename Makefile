@@ -182,7 +182,7 @@ sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of th
 
 sim-faults: deps-run             ## for each planted fault the first simulated run that finds it
 	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" build/planted/sim
-	@build/planted/sim --all-faults --seeds 2000
+	@build/planted/sim --all-faults --seeds 4000
 
 # Not a part of `make test`: it takes minutes.
 kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES
