@@ -35,6 +35,12 @@ describe("an overtaking checkpoint", function()
 
   local function file(id, name) return exists(("%s/ckpt/job/chk-%d/%s"):format(dir, id, name)) end
 
+  -- Some task had kept something; which one depends on where the records stood.
+  local function kept(id)
+    local list <close> = assert(io.popen(("ls '%s/ckpt/job/chk-%d'"):format(dir, id)))
+    return list:read("a"):find("%.inflight\n") ~= nil
+  end
+
   before_each(function()
     dir = temp_dir.create()
     engine = probe.job_engine(SPLITS)
@@ -94,7 +100,7 @@ describe("an overtaking checkpoint", function()
         start { per_file = per_file }
         press()
         assert.equal(1, assert(job:checkpoint()))
-        assert.is_true(file(1, "r0-g0-a1.inflight"), "nothing was in flight")
+        assert.is_true(kept(1), "nothing was in flight")
         engine:fail(case[1], case[2], 1)
         local id, message = job:checkpoint()
         assert.is_nil(id)
