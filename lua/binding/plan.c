@@ -6,6 +6,7 @@
 
 #include "../../core/base/mem.h"
 #include "codec.h"
+#include "fields.h"
 #include "host.h"
 #include "lua_operator.h"
 #include "slot_luv.h"
@@ -71,31 +72,9 @@ void lsc_plan_open(lua_State *L) {
 
 /* ---- fields of the table on top ---- */
 
-static lua_Integer field_int(lua_State *L, const char *name, lua_Integer otherwise) {
-  lua_getfield(L, -1, name);
-  lua_Integer v = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : otherwise;
-  lua_pop(L, 1);
-  return v;
-}
-
 static double field_number(lua_State *L, const char *name, double otherwise) {
   lua_getfield(L, -1, name);
   double v = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : otherwise;
-  lua_pop(L, 1);
-  return v;
-}
-
-static bool field_bool(lua_State *L, const char *name) {
-  lua_getfield(L, -1, name);
-  bool v = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return v;
-}
-
-/* Borrowed: the table keeps the string. */
-static const char *field_str(lua_State *L, const char *name) {
-  lua_getfield(L, -1, name);
-  const char *v = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
   lua_pop(L, 1);
   return v;
 }
@@ -134,8 +113,8 @@ static const sc_operator_type_t *find_type(const char *kind, bool native, sc_err
 /* The operator's table is on top. */
 static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer parallelism,
                         sc_error_t *err) {
-  const char *kind = field_str(L, "kind");
-  bool native = field_bool(L, "native");
+  const char *kind = lsc_field_str(L, "kind", NULL);
+  bool native = lsc_field_bool(L, "native");
   const sc_operator_type_t *type = find_type(kind ? kind : "", native, err);
   if (!type)
     return SC_EUNSUPPORTED;
@@ -146,7 +125,7 @@ static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer par
   if (rc < 0) {
     sc_buf_free(&options);
     lua_pop(L, 1); /* the operator is on top again */
-    sc_error_set_operator(err, field_str(L, "name"));
+    sc_error_set_operator(err, lsc_field_str(L, "name", NULL));
     return rc;
   }
   /* The bytes move to a userdata at once: what follows may raise for memory. */
@@ -162,14 +141,14 @@ static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer par
   else
     lua_pushnil(L);
   lua_pushvalue(L, -5); /* operator, options, kept, outputs, list */
-  spec.uid = field_str(L, "uid");
-  spec.name = field_str(L, "name");
-  lua_Integer own = field_int(L, "parallelism", 0);
+  spec.uid = lsc_field_str(L, "uid", NULL);
+  spec.name = lsc_field_str(L, "name", NULL);
+  lua_Integer own = lsc_field_int(L, "parallelism", 0);
   spec.parallelism = (uint32_t)(own > 0 ? own : parallelism);
-  spec.max_parallelism = (uint32_t)field_int(L, "max_parallelism", 0);
-  spec.keyed = field_bool(L, "keyed");
-  spec.start_new_chain = field_bool(L, "start_new_chain");
-  spec.disable_chaining = field_bool(L, "disable_chaining");
+  spec.max_parallelism = (uint32_t)lsc_field_int(L, "max_parallelism", 0);
+  spec.keyed = lsc_field_bool(L, "keyed");
+  spec.start_new_chain = lsc_field_bool(L, "start_new_chain");
+  spec.disable_chaining = lsc_field_bool(L, "disable_chaining");
   rc = sc_graph_add(p->graph, &spec, err);
   lua_pop(L, 5);
   return rc < 0 ? rc : 0;
@@ -177,12 +156,13 @@ static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer par
 
 /* The edge's table is on top. */
 static int add_edge(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
-  const char *name = field_str(L, "partitioner"), *output = field_str(L, "output");
+  const char *name = lsc_field_str(L, "partitioner", NULL);
+  const char *output = lsc_field_str(L, "output", NULL);
   int partitioner = sc_partitioner_from_name(name ? name : "");
   if (partitioner < 0)
     return sc_fail(err, SC_EUNSUPPORTED, "there is no partitioner \"%s\"", name ? name : "");
-  uint32_t from = (uint32_t)field_int(L, "from", 0), to = (uint32_t)field_int(L, "to", 0);
-  uint32_t port = (uint32_t)field_int(L, "port", 0), n_key = 0;
+  uint32_t from = (uint32_t)lsc_field_int(L, "from", 0), to = (uint32_t)lsc_field_int(L, "to", 0);
+  uint32_t port = (uint32_t)lsc_field_int(L, "port", 0), n_key = 0;
   const char **key = NULL;
   int top = lua_gettop(L);
   if (push_table(L, "key"))
@@ -226,18 +206,18 @@ static int read_restart(lua_State *L, sc_job_options_t *o, sc_error_t *err) {
   int rc = sc_restart_config("none", &o->restart, err);
   if (!push_table(L, "restart"))
     return rc;
-  const char *strategy = field_str(L, "strategy");
+  const char *strategy = lsc_field_str(L, "strategy", NULL);
   rc = sc_restart_config(strategy ? strategy : "none", &o->restart, err);
   sc_restart_config_t *r = &o->restart;
-  r->attempts = field_int(L, "attempts", r->attempts);
-  r->delay_ms = field_int(L, "delay", r->delay_ms);
-  r->max_failures = field_int(L, "max_failures", r->max_failures);
-  r->interval_ms = field_int(L, "interval", r->interval_ms);
-  r->initial_backoff_ms = field_int(L, "initial_backoff", r->initial_backoff_ms);
-  r->max_backoff_ms = field_int(L, "max_backoff", r->max_backoff_ms);
+  r->attempts = lsc_field_int(L, "attempts", r->attempts);
+  r->delay_ms = lsc_field_int(L, "delay", r->delay_ms);
+  r->max_failures = lsc_field_int(L, "max_failures", r->max_failures);
+  r->interval_ms = lsc_field_int(L, "interval", r->interval_ms);
+  r->initial_backoff_ms = lsc_field_int(L, "initial_backoff", r->initial_backoff_ms);
+  r->max_backoff_ms = lsc_field_int(L, "max_backoff", r->max_backoff_ms);
   r->multiplier = field_number(L, "multiplier", r->multiplier);
   r->jitter = field_number(L, "jitter", r->jitter);
-  r->reset_threshold_ms = field_int(L, "reset_threshold", r->reset_threshold_ms);
+  r->reset_threshold_ms = lsc_field_int(L, "reset_threshold", r->reset_threshold_ms);
   lua_pop(L, 1);
   return rc;
 }
@@ -250,11 +230,11 @@ static void read_network(lua_State *L, sc_job_options_t *o) {
   o->buffer_timeout_ms = 100;
   if (!push_table(L, "network"))
     return;
-  o->segment_size = (uint32_t)field_int(L, "segment_size", o->segment_size);
-  o->exclusive_buffers = (uint32_t)field_int(L, "exclusive_buffers", o->exclusive_buffers);
-  o->floating_buffers = (uint32_t)field_int(L, "floating_buffers", o->floating_buffers);
-  o->overdraft_buffers = (uint32_t)field_int(L, "max_overdraft_buffers", o->overdraft_buffers);
-  o->buffer_timeout_ms = field_int(L, "buffer_timeout", o->buffer_timeout_ms);
+  o->segment_size = (uint32_t)lsc_field_int(L, "segment_size", o->segment_size);
+  o->exclusive_buffers = (uint32_t)lsc_field_int(L, "exclusive_buffers", o->exclusive_buffers);
+  o->floating_buffers = (uint32_t)lsc_field_int(L, "floating_buffers", o->floating_buffers);
+  o->overdraft_buffers = (uint32_t)lsc_field_int(L, "max_overdraft_buffers", o->overdraft_buffers);
+  o->buffer_timeout_ms = lsc_field_int(L, "buffer_timeout", o->buffer_timeout_ms);
   lua_pop(L, 1);
 }
 
@@ -262,11 +242,11 @@ static void read_log(lua_State *L, sc_job_options_t *o) {
   o->log_level = SC_LOG_WARN;
   if (!push_table(L, "log"))
     return;
-  const char *level = field_str(L, "level");
+  const char *level = lsc_field_str(L, "level", NULL);
   int known = level ? sc_log_level_from_name(level) : -1;
   if (known >= 0)
     o->log_level = (sc_log_level_t)known;
-  o->log_file = field_str(L, "file");
+  o->log_file = lsc_field_str(L, "file", NULL);
   lua_pop(L, 1);
 }
 
@@ -279,31 +259,32 @@ static sc_externalized_t externalized(const char *name) {
 
 static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   sc_job_options_t *o = &p->options;
-  o->id = field_str(L, "id");
-  o->name = field_str(L, "name");
-  o->dir = field_str(L, "dir");
-  o->unsynced = field_bool(L, "unsynced");
+  o->id = lsc_field_str(L, "id", NULL);
+  o->name = lsc_field_str(L, "name", NULL);
+  o->dir = lsc_field_str(L, "dir", NULL);
+  o->unsynced = lsc_field_bool(L, "unsynced");
   o->checkpoint = (sc_coordinator_config_t){
-      .interval_ms = field_int(L, "interval", 0), .timeout_ms = field_int(L, "timeout", 600000),
-      .min_pause_ms = field_int(L, "min_pause", 0),
-      .failure_pause_ms = field_int(L, "failure_pause", 0),
-      .max_concurrent = (uint32_t)field_int(L, "max_concurrent", 1),
-      .tolerable_failures = field_int(L, "tolerable_failures", -1),
-      .retain = (uint32_t)field_int(L, "retain", 1),
-      .unaligned = field_bool(L, "unaligned"),
-      .aligned_timeout_ms = field_int(L, "aligned_timeout", 0),
-      .all_or_none = field_bool(L, "all_or_none")};
+      .interval_ms = lsc_field_int(L, "interval", 0),
+      .timeout_ms = lsc_field_int(L, "timeout", 600000),
+      .min_pause_ms = lsc_field_int(L, "min_pause", 0),
+      .failure_pause_ms = lsc_field_int(L, "failure_pause", 0),
+      .max_concurrent = (uint32_t)lsc_field_int(L, "max_concurrent", 1),
+      .tolerable_failures = lsc_field_int(L, "tolerable_failures", -1),
+      .retain = (uint32_t)lsc_field_int(L, "retain", 1),
+      .unaligned = lsc_field_bool(L, "unaligned"),
+      .aligned_timeout_ms = lsc_field_int(L, "aligned_timeout", 0),
+      .all_or_none = lsc_field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
-  o->explain_after_ms = field_int(L, "explain_after", 1000);
-  o->externalized = externalized(field_str(L, "externalized"));
-  o->synchronous = field_bool(L, "sync");
-  o->at_least_once = field_bool(L, "at_least_once");
-  o->subtasks_per_file = (uint32_t)field_int(L, "subtasks_per_file", 5);
-  o->n_slots = (uint32_t)field_int(L, "slots", 1);
-  const char *fallback = field_str(L, "fallback");
-  o->from = field_str(L, "from");
-  o->allow_non_restored_state = field_bool(L, "allow_non_restored_state");
+  o->explain_after_ms = lsc_field_int(L, "explain_after", 1000);
+  o->externalized = externalized(lsc_field_str(L, "externalized", NULL));
+  o->synchronous = lsc_field_bool(L, "sync");
+  o->at_least_once = lsc_field_bool(L, "at_least_once");
+  o->subtasks_per_file = (uint32_t)lsc_field_int(L, "subtasks_per_file", 5);
+  o->n_slots = (uint32_t)lsc_field_int(L, "slots", 1);
+  const char *fallback = lsc_field_str(L, "fallback", NULL);
+  o->from = lsc_field_str(L, "from", NULL);
+  o->allow_non_restored_state = lsc_field_bool(L, "allow_non_restored_state");
   o->fallback_older = fallback && strcmp(fallback, "older") == 0;
   read_network(L, o);
   read_log(L, o);
@@ -350,7 +331,7 @@ int lsc_plan_read(lua_State *L, int index, lua_CFunction open_core, lsc_plan_t *
   lua_Integer parallelism = 1;
   int rc = 0;
   if (push_table(L, "job")) {
-    parallelism = field_int(L, "parallelism", 1);
+    parallelism = lsc_field_int(L, "parallelism", 1);
     rc = read_options(L, p, err);
     lua_pop(L, 1);
   }

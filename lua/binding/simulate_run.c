@@ -11,6 +11,7 @@
 #include "../../core/sim/sim_lives.h"
 #include "../../core/snapshot/job_dir.h"
 #include "../../core/snapshot/keyed_file.h"
+#include "fields.h"
 #include "host.h"
 #include "plan.h"
 
@@ -37,28 +38,6 @@ typedef struct run {
 
 /* ---- reading the spec: the table is on top ---- */
 
-static lua_Integer field_int(lua_State *L, const char *name, lua_Integer otherwise) {
-  lua_getfield(L, -1, name);
-  lua_Integer v = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : otherwise;
-  lua_pop(L, 1);
-  return v;
-}
-
-static bool field_bool(lua_State *L, const char *name) {
-  lua_getfield(L, -1, name);
-  bool v = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return v;
-}
-
-/* Borrowed: the table keeps the string. */
-static const char *field_str(lua_State *L, const char *name) {
-  lua_getfield(L, -1, name);
-  const char *v = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
-  lua_pop(L, 1);
-  return v;
-}
-
 /* Push the named array of the spec; its length. */
 static uint32_t push_list(run_t *r, const char *name) {
   lua_getfield(r->L, r->spec, name);
@@ -79,12 +58,12 @@ static void read_events(run_t *r, sc_sim_lives_config_t *c) {
   c->n_events = n < SC_SIM_EVENTS_MAX ? n : SC_SIM_EVENTS_MAX;
   for (uint32_t i = 0; i < c->n_events; i++) {
     lua_rawgeti(L, -1, i + 1);
-    c->events[i] = (sc_sim_event_t){.kind = kind_of(field_str(L, "kind")),
-                                    .at = (uint64_t)field_int(L, "at", 1),
-                                    .mask = (uint32_t)field_int(L, "mask", SC_SIM_CHANGES),
-                                    .times = (uint32_t)field_int(L, "times", 1),
-                                    .code = field_bool(L, "space") ? SC_ENOSPACE : SC_EIO,
-                                    .power = field_bool(L, "power")};
+    c->events[i] = (sc_sim_event_t){.kind = kind_of(lsc_field_str(L, "kind", "")),
+                                    .at = (uint64_t)lsc_field_int(L, "at", 1),
+                                    .mask = (uint32_t)lsc_field_int(L, "mask", SC_SIM_CHANGES),
+                                    .times = (uint32_t)lsc_field_int(L, "times", 1),
+                                    .code = lsc_field_bool(L, "space") ? SC_ENOSPACE : SC_EIO,
+                                    .power = lsc_field_bool(L, "power")};
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -96,11 +75,11 @@ static void read_sinks(run_t *r) {
   r->sinks = sc_calloc(r->n_sinks + 1, sizeof *r->sinks);
   for (uint32_t i = 0; i < r->n_sinks; i++) {
     lua_rawgeti(L, -1, i + 1);
-    r->sinks[i] = (sink_t){.node = (uint32_t)field_int(L, "node", 1) - 1,
-                           .uid = field_str(L, "uid"),
-                           .kind = field_str(L, "kind"),
-                           .dir = field_str(L, "dir"),
-                           .lines = field_bool(L, "lines")};
+    r->sinks[i] = (sink_t){.node = (uint32_t)lsc_field_int(L, "node", 1) - 1,
+                           .uid = lsc_field_str(L, "uid", ""),
+                           .kind = lsc_field_str(L, "kind", ""),
+                           .dir = lsc_field_str(L, "dir", ""),
+                           .lines = lsc_field_bool(L, "lines")};
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -121,19 +100,19 @@ static void show_files(run_t *r) {
 static void read_config(run_t *r, sc_sim_lives_config_t *c) {
   lua_State *L = r->L;
   lua_pushvalue(L, r->spec);
-  c->seed = (uint64_t)field_int(L, "seed", 1);
-  c->look_ns = field_int(L, "look_ns", 1000);
-  c->latency_ns = field_int(L, "latency_ns", 1000);
-  c->pool_threads = (uint32_t)field_int(L, "pool_threads", 1);
-  c->pace_ns = field_int(L, "pace_ns", 0);
-  c->slow_ns = field_int(L, "slow_ns", 0);
-  c->stall_one_in = (uint32_t)field_int(L, "stall_one_in", 0);
-  c->stall_ns = field_int(L, "stall_ns", 0);
-  c->jump_one_in = (uint32_t)field_int(L, "jump_one_in", 0);
-  c->lives_max = (uint32_t)field_int(L, "lives_max", 1);
-  c->turns_max = (uint64_t)field_int(L, "turns_max", INT64_MAX);
-  c->steps_max = (uint64_t)field_int(L, "steps_max", INT64_MAX);
-  r->keys = field_bool(L, "keys");
+  c->seed = (uint64_t)lsc_field_int(L, "seed", 1);
+  c->look_ns = lsc_field_int(L, "look_ns", 1000);
+  c->latency_ns = lsc_field_int(L, "latency_ns", 1000);
+  c->pool_threads = (uint32_t)lsc_field_int(L, "pool_threads", 1);
+  c->pace_ns = lsc_field_int(L, "pace_ns", 0);
+  c->slow_ns = lsc_field_int(L, "slow_ns", 0);
+  c->stall_one_in = (uint32_t)lsc_field_int(L, "stall_one_in", 0);
+  c->stall_ns = lsc_field_int(L, "stall_ns", 0);
+  c->jump_one_in = (uint32_t)lsc_field_int(L, "jump_one_in", 0);
+  c->lives_max = (uint32_t)lsc_field_int(L, "lives_max", 1);
+  c->turns_max = (uint64_t)lsc_field_int(L, "turns_max", INT64_MAX);
+  c->steps_max = (uint64_t)lsc_field_int(L, "steps_max", INT64_MAX);
+  r->keys = lsc_field_bool(L, "keys");
   lua_pop(L, 1);
   read_events(r, c);
   read_sinks(r);
@@ -379,8 +358,8 @@ void lsc_simulate_run(lua_State *L, int index, lua_CFunction open_core, sc_buf_t
   run_t r = {.L = L, .spec = lua_absindex(L, index), .open_core = open_core};
   sc_sim_lives_config_t config = {.begin = begin, .given = given, .arg = &r};
   lua_pushvalue(L, r.spec);
-  lsc_host_seed_random((uint64_t)field_int(L, "random", 1));
-  r.storage = sc_sim_storage_create((uint64_t)field_int(L, "seed", 1) ^ 0x5DEECE66Du);
+  lsc_host_seed_random((uint64_t)lsc_field_int(L, "random", 1));
+  r.storage = sc_sim_storage_create((uint64_t)lsc_field_int(L, "seed", 1) ^ 0x5DEECE66Du);
   lua_pop(L, 1);
   read_config(&r, &config);
   sc_sim_lives_t *lives = sc_sim_lives_create(&config, r.storage);
