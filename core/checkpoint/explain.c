@@ -213,8 +213,8 @@ static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause
                      "raise its parallelism", place);
     break;
   case SC_CAUSE_SYNC:
-    text = sc_format("it is in the synchronous part of its snapshot%s, in which it reads no records",
-                     place);
+    text = sc_format("it is in the synchronous part of its snapshot%s, in which it reads no "
+                     "records", place);
     break;
   case SC_CAUSE_FUNCTION:
     text = sc_format("its user function is slow: it was seen in %s; make it faster, or raise the "
@@ -271,7 +271,8 @@ static void explain_sync(const sc_explain_input_t *in, uint32_t at, sc_explanati
   out->cause = SC_CAUSE_SYNC;
   out->subtask = at;
   out->text = sc_format("%s: the synchronous part of the snapshot of %s took %s, in which it reads "
-                        "no records%s; keep less in its operators' list state", head, t->name, span(sync, t->sync_ns), place);
+                        "no records%s; keep less in its operators' list state", head, t->name,
+                        span(sync, t->sync_ns), place);
   free(place);
   free(head);
 }
@@ -337,9 +338,10 @@ static parts_t parts_of(const sc_explain_input_t *in, uint32_t at) {
 
 /* Whom it waited for whose part began and was held: the one whose synchronous part ended last. */
 static uint32_t holder(const sc_explain_input_t *in, uint32_t at) {
+  const sc_explain_subtask_t *t = in->subtasks;
   for (uint32_t i = 0; i < in->n; i++)
-    if (in->subtasks[i].acknowledged && barrier_ns(&in->subtasks[i]) + in->subtasks[i].sync_ns >
-                                            barrier_ns(&in->subtasks[at]) + in->subtasks[at].sync_ns)
+    if (t[i].acknowledged &&
+        barrier_ns(&t[i]) + t[i].sync_ns > barrier_ns(&t[at]) + t[at].sync_ns)
       at = i;
   return at;
 }

@@ -99,6 +99,8 @@ static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from
   sc_channel_ends_t ends = {
       .wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
   sc_channel_t *ch = sc_channel_create(a->config.exclusive_buffers, floating, &ends);
+  if (a->config.debloat.enabled)
+    sc_channel_set_buffer_size(ch, sc_debloat_start_size(sc_pool_segment_size(a->pool)));
   sc_channel_set_name(ch, &(sc_channel_name_t){
                               .edge = (uint32_t)(e - a->config.graph->edges),
                               .sender = from->subtask,
@@ -164,6 +166,10 @@ static void wire(sc_attempt_t *a) {
     sc_input_set_alarm(a->tasks[i].input, &a->tasks[i].slot->alarm);
     a->tasks[i].n_channels = w.n[i];
     a->tasks[i].flow = sc_flow_create(sc_task_n_counters(&a->tasks[i]));
+    if (a->config.debloat.enabled && w.n[i])
+      a->tasks[i].debloater = sc_debloater_create(&a->config.debloat,
+                                                  sc_pool_segment_size(a->pool),
+                                                  sc_input_n_gates(a->tasks[i].input));
     free(w.channels[i]);
     free(w.ports[i]);
   }
@@ -337,6 +343,7 @@ static void destroy_task(sc_task_t *t) {
   sc_keyed_destroy(t->keyed);
   sc_error_clear(&t->error);
   sc_flow_destroy(t->flow);
+  sc_debloater_destroy(t->debloater);
   free(t->chain_name);
   free(t->name);
 }

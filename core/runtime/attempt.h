@@ -98,6 +98,7 @@ typedef struct sc_attempt_config {
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
                                        waits for another */
   uint32_t segment_size, exclusive_buffers, floating_buffers, overdraft_buffers;
+  sc_debloat_t debloat;             /* of the buffers between tasks */
   uint32_t subtasks_per_file;       /* that share a file of in-flight data; at least 1 */
   int64_t buffer_timeout_ms;
   /* What to restore, by node; NULL: a fresh start. Each may be NULL (new operator). Owned by the
@@ -141,6 +142,7 @@ struct sc_task {
   sc_flow_t *flow;                  /* where its time goes */
   sc_flow_state_t waits;            /* as what it waits after its turn */
   bool in_snapshot;                 /* its operators take theirs now */
+  sc_debloater_t *debloater;        /* of its input; NULL: it has none, or that is off */
   sc_chain_t chain;
   bool is_source;
   sc_input_t *input;                /* no channels for a source */

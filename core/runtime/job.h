@@ -63,6 +63,7 @@ typedef struct sc_job_options {
   sc_restart_config_t restart;
   uint32_t n_slots;
   uint32_t segment_size, exclusive_buffers, floating_buffers, overdraft_buffers;
+  sc_debloat_t debloat;       /* network.debloat */
   uint32_t subtasks_per_file; /* max_subtasks_per_channel_state_file */
   int64_t buffer_timeout_ms;
   const char *from;               /* NULL: fresh; "latest"; or a path */

@@ -33,7 +33,7 @@
 typedef struct half {
   int64_t submitted_ns, begun_ns, ended_ns;
   int64_t storage_ns;           /* of that, in calls of the storage */
-  int64_t others_ns;            /* IN FLIGHT: until when others, who share the file, were waited for */
+  int64_t others_ns;            /* in flight: until when it waited for who shares the file */
 } half_t;
 
 typedef struct snapshot_work {

@@ -209,14 +209,12 @@ static int reader_snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *
   return 0;
 }
 
+static int restore_split(void *op, sc_bytes_t item, sc_error_t *err) {
+  return add_split(op, item, err);
+}
+
 static int reader_restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "splits", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; rc > 0 && i < n && sc_cursor_value(&c, &item) > 0; i++)
-    add_split(op, item, err);
-  return rc < 0 ? rc : 0;
+  return sc_lists_each(lists, "splits", restore_split, op, op->context->label, err);
 }
 
 static void reader_destroy(sc_operator_t *op) {

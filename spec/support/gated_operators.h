@@ -9,7 +9,8 @@
  *
  * A gate may also press: every value then takes the count a while, so that the buffers in front of
  * it fill; and plug a reader: the next poll of that subtask waits until it is unplugged, and its
- * slot with it, so that no barrier passes there; and stall: readers' snapshots wait until it does not.
+ * slot with it, so that no barrier passes there; and stall: readers' snapshots wait until it does
+ * not.
  *
  * Threads: any for the gate's functions. Ownership: create/destroy; the gate outlives the jobs.
  */

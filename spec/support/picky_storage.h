@@ -3,8 +3,8 @@
  * jobs.
  *
  * Unlike faulty_storage it may be used by many threads at once, and it is picky: it fails calls of
- * one operation on paths that hold a text, so many times; and it holds others until it is told to let
- * them go.
+ * one operation on paths that hold a text, so many times; and it holds others until it is
+ * told to let them go.
  *
  * Threads: any. Ownership: create/destroy.
  */

@@ -257,7 +257,8 @@ static int engine_start(lua_State *L) {
                   .delay_ms = opt_int(L, "delay_ms", 0)},
       .n_slots = (uint32_t)opt_int(L, "slots", opt_int(L, "parallelism", 1)),
       .explain_after_ms = opt_int(L, "explain_after", 0),
-      .segment_size = (uint32_t)opt_int(L, "segment", 256), .exclusive_buffers = 2, .buffer_timeout_ms = 100,
+      .segment_size = (uint32_t)opt_int(L, "segment", 256), .exclusive_buffers = 2,
+      .buffer_timeout_ms = 100,
       .floating_buffers = (uint32_t)opt_int(L, "floating", 4),
       .subtasks_per_file = (uint32_t)opt_int(L, "per_file", 5),
       .log_level = SC_LOG_OFF};
