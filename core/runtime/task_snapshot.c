@@ -498,14 +498,16 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
 /* Durations up to the end of the synchronous part, which began at `begin`. */
 static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int64_t begin) {
   sc_world_t *world = t->attempt->config.world;
-  int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
+  w->created_ns = sc_world_mono_ns(world);
+  w->snapshot->sync_ns = w->created_ns - begin;
+  /* Without a barrier it begins with the synchronous part, which is no delay. */
+  int64_t begin_ms = sc_world_now_ms(world) - w->snapshot->sync_ns / 1000000;
+  int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : begin_ms;
   w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
                                                            : 0;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
   w->first_barrier_ns = t->first_barrier_ns;
   t->first_barrier_ns = 0;
-  w->created_ns = sc_world_mono_ns(world);
-  w->snapshot->sync_ns = w->created_ns - begin;
 }
 
 /* What was sent to it, so that siblings can be compared: only keys make them differ. */
