@@ -188,6 +188,7 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   atomic_init(&s->turns, 0);
   s->watch.canceled = &a->canceled;
   atomic_init(&s->watch.asked, false);
+  atomic_init(&s->watch.reached, false);
   s->watch.seen = sc__slot_seen;
   s->watch.arg = s;
   sc_buf_t name = SC_BUF_INIT;
@@ -311,7 +312,7 @@ static const sc_task_t *find_named(const sc_slot_t *s, const char *name) {
 
 void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
                        void (*blocked)(void *arg, uint32_t task), void *arg) {
-  for (uint32_t i = 0; i < a->config.n_slots; i++) {
+  for (uint32_t i = 0; a->config.host.create && i < a->config.n_slots; i++) {
     sc_slot_t *s = &a->slots[i];
     const char *running = atomic_load(&s->running);
     uint64_t turn = atomic_load(&s->turns);
@@ -319,12 +320,15 @@ void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
     if (!s->actor.impl || atomic_load(&s->down) || !t || !waits[t->index])
       continue;
     bool same = s->sampled.running == running && s->sampled.turn == turn;
-    if (same && atomic_load(&s->watch.asked)) {
+    /* Not to have answered says something only of a thread that had a processor meanwhile. */
+    bool ran = atomic_load(&s->watch.reached);
+    if (same && ran && atomic_load(&s->watch.asked)) {
       blocked(arg, t->index);
       continue;
     }
     s->sampled.running = running;
     s->sampled.turn = turn;
+    atomic_store(&s->watch.reached, false);
     atomic_store(&s->watch.asked, true);
     sc_world_sample(a->config.world, &s->actor);
   }

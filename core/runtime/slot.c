@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../checkpoint/statistics.h"
 #include "attempt.h"
 
 #define FAR_MS 60000 /* the wall clock may be set: a far deadline is looked at every minute */
@@ -258,7 +259,8 @@ void sc__slot_seen(void *slot, const char *place, bool returned) {
     if (s->tasks[i]->name != running)
       continue;
     sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SEEN, s->tasks[i]->index);
-    r->id = returned;
+    r->id = (returned ? SC_SEEN_RETURNED : 0) |
+            (s->tasks[i]->in_snapshot ? SC_SEEN_IN_SNAPSHOT : 0);
     sc_buf_put(&r->bytes, place, strlen(place) + 1);
     sc_report_post(s->attempt, r);
   }

@@ -290,7 +290,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
       .all_or_none = lsc_field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
-  o->explain_after_ms = lsc_field_int(L, "explain_after", 1000);
+  o->explain_after_ms = lsc_field_int(L, "explain_after", 0);
   o->externalized = externalized(lsc_field_str(L, "externalized", NULL));
   o->synchronous = lsc_field_bool(L, "sync");
   o->at_least_once = lsc_field_bool(L, "at_least_once");

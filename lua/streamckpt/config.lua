@@ -128,7 +128,7 @@ local CHECKPOINT = {
   timeout = { check = longer_than_zero, default = 600000 },
   min_pause = { check = config.duration, default = 0 },
   failure_pause = { check = config.duration, default = 0 },
-  explain_after = { check = config.duration, default = 1000 },
+  explain_after = { check = longer_than_zero, default = 1000 },
   max_concurrent = { check = config.integer(1, 1000), default = 1 },
   tolerable_failures = { check = count_or_unlimited, default = config.UNLIMITED },
   retain = { check = config.integer(1, 1000000), default = 1 },
