@@ -222,7 +222,7 @@ static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause
     break;
   case SC_CAUSE_IN_FLIGHT:
     text = sc_strdup("so much data was in flight: let barriers overtake it with "
-                     "checkpoint.unaligned = true, or keep less of it with fewer network buffers");
+                     "checkpoint.unaligned = true, or keep less of it with network.debloat");
     break;
   default:
     text = sc_strdup("what it did meanwhile is not known");
@@ -309,7 +309,7 @@ static void explain_async(const sc_explain_input_t *in, uint32_t at, sc_explanat
   out->cause = kept_much(t) ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_STATE;
   out->text = kept_much(t)
       ? sc_format("%s: %s kept %s of data that was in flight, for which its asynchronous part took "
-                  "%s; keep less in flight with fewer network buffers, or set "
+                  "%s; keep less in flight with network.debloat, or set "
                   "checkpoint.aligned_timeout", head, t->name, size(bytes, t->persisted),
                   span(async, own_ns(t)))
       : sc_format("%s: the asynchronous part of %s, which writes %s of state, took %s; keep less "
