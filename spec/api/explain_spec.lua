@@ -72,8 +72,7 @@ describe("a checkpoint that is slow is explained by", function()
     assert(os.execute("mkfifo " .. folder .. "/pipe"))
     local job = p.start(options(folder), function(env)
       return p.gated(env, folder, { 1 }):rebalance():map(function(v)
-        local pipe <close> = io.open(folder .. "/pipe") -- here it stands
-        pipe:read("a")
+        io.open(folder .. "/pipe"):close() -- here it stands
         return v
       end):uid("standing")
     end)
@@ -81,7 +80,7 @@ describe("a checkpoint that is slow is explained by", function()
     local text, id = explained(job, "library_call")
     assert.matches("standing[^;]* has not acknowledged it; it was in a library call that did not return", text)
     outlast(job, id)
-    os.execute("timeout 60 sh -c 'echo > " .. folder .. "/pipe'")
+    os.execute("timeout 60 sh -c ': > " .. folder .. "/pipe'")
     p.let(folder, "end")
     assert.equal("finished", assert(p.wait(job)).state)
     -- The function goes on behind it, which says the place.
