@@ -22,9 +22,9 @@ __attribute__((noreturn)) void __longjmp_chk(jmp_buf where, int value) {
 }
 
 // ThreadSanitizer keeps a signal back until its thread calls something that it watches, so a loop
-// of plain Lua would never be interrupted, nor a call that blocks be seen to. This sigaction is found
-// before its own: the handler of SIGURG and of the signal of core/runtime/host_watch.h, which calls
-// nothing that is watched (lua/binding/interrupt.c), is called at once.
+// of plain Lua would never be interrupted, nor a call that blocks be seen to. This sigaction is
+// found before its own: the handler of SIGURG and of the signal of core/runtime/host_watch.h, which
+// calls nothing that is watched (lua/binding/interrupt.c), is called at once.
 int sigaction(int number, const struct sigaction *action, struct sigaction *old) {
   typedef int (*sigaction_t)(int, const struct sigaction *, struct sigaction *);
   bool ours = number == SIGURG || number == SC_SIGNAL_SAMPLE;
