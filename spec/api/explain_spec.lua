@@ -184,6 +184,27 @@ describe("a checkpoint that is slow is explained by", function()
     end)
   end
 
+  it("a source that is still listing its splits", function()
+    local folder = p.folder()
+    local job = p.start(options(folder), function(env)
+      return env:source {
+        uid = "many",
+        splits = function()
+          local go
+          repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go -- here it lists
+          go:close()
+          return { 0 }
+        end,
+        read = function() return nil end,
+      }
+    end)
+    local text = explained(job, "slow_function")
+    assert.matches("many[^;]* has not acknowledged it; its user function is slow: it was seen in", text)
+    assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("-- here it lists")), text, 1, true)
+    p.write(folder .. "/go", "")
+    assert.equal("finished", assert(p.wait(job)).state)
+  end)
+
   it("much state", function()
     local folder = p.folder()
     local o = options(folder, { explain_after = 1, sync = false })
