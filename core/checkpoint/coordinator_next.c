@@ -173,8 +173,8 @@ static bool stop_by_end(sc_coordinator_t *c) {
   if (!c->stop.drain && c->roster.n_unended > 0)
     return false;
   if (c->final_id) {
-    sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
-    c->stop = (sc_stop_t){.state = SC_STOP_DONE};
+    c->stop.state = SC_STOP_DONE;
+    sc__coordinator_answer_stop(c);
     return true;
   }
   c->stop.drain = true;
