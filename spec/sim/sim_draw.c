@@ -6,6 +6,8 @@
 #include "../../core/base/random.h"
 #include "../../core/sim/sim_storage.h"
 
+#define TROUBLES (SIM_DISTURBANCES - 2) /* the rest is for the drains */
+
 static uint32_t below(sc_random_t *r, uint32_t n) { return (uint32_t)sc_random_below(r, n); }
 static bool one_in(sc_random_t *r, uint32_t n) { return below(r, n) == 0; }
 
@@ -36,7 +38,7 @@ static sim_node_t *add_node(sim_plan_t *p, sc_random_t *r, sim_kind_t kind) {
 
 static void draw_source(sim_plan_t *p, sc_random_t *r) {
   sim_node_t *n = add_node(p, r, SIM_SOURCE);
-  n->splits = below(r, 5) + (one_in(r, 10) ? 0 : 1);
+  n->splits = below(r, SIM_SPLITS) + (one_in(r, 10) ? 0 : 1);
   n->records = 1 + below(r, one_in(r, 3) ? 40 : 12);
   n->keys = 1 + below(r, 8);
   n->pause_ms = ONE_OF(r, 0, 1, 5, 20, 100);
@@ -115,15 +117,15 @@ static void draw_job(sim_plan_t *p, sc_random_t *r) {
   p->interval_ms = ONE_OF(r, 2, 5, 20, 50, 200);
   p->timeout_ms = ONE_OF(r, 10, 50, 500, 10000, 600000, 600000);
   p->min_pause_ms = ONE_OF(r, 0, 0, 1, 10);
-  p->max_concurrent = (uint32_t)ONE_OF(r, 1, 1, 2, 3);
+  p->first.max_concurrent = (uint32_t)ONE_OF(r, 1, 1, 2, 3);
   p->retain = (uint32_t)ONE_OF(r, 1, 1, 2, 3);
   p->restart_ms = ONE_OF(r, 0, 1, 10, 1000);
   p->restarts = ONE_OF(r, -1, -1, -1, 0, 1);
   p->tolerable = ONE_OF(r, -1, -1, -1, 0, 2);
-  p->segment_size = (uint32_t)ONE_OF(r, 64, 200, 1000, 32768);
-  p->exclusive = (uint32_t)ONE_OF(r, 1, 1, 2, 4);
-  p->floating = (uint32_t)ONE_OF(r, 0, 0, 1, 8);
-  p->buffer_timeout_ms = ONE_OF(r, 0, 1, 10, 100);
+  p->first.segment_size = (uint32_t)ONE_OF(r, 64, 200, 1000, 32768);
+  p->first.exclusive = (uint32_t)ONE_OF(r, 1, 1, 2, 4);
+  p->first.floating = (uint32_t)ONE_OF(r, 0, 0, 1, 8);
+  p->first.buffer_timeout_ms = ONE_OF(r, 0, 1, 10, 100);
   p->look_ns = ONE_OF(r, 200, 5000, 50000, 300000);
   p->latency_ns = ONE_OF(r, 1000, 50000, 400000, 3000000);
   p->pool_threads = 1 + below(r, 4);
@@ -133,11 +135,10 @@ static void draw_job(sim_plan_t *p, sc_random_t *r) {
 static void draw_barriers(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 501));
-  p->unaligned = !one_in(&r, 3);
-  p->aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
-  p->overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
-  if (p->unaligned)
-    p->max_concurrent = 1;
+  bool aligned = one_in(&r, 3);
+  p->first.aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
+  p->first.overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
+  p->first.mode = aligned ? SIM_ALIGNED : p->first.aligned_timeout_ms ? SIM_TIMED : SIM_OVERTAKING;
   bool flood = one_in(&r, 2); /* much comes at once, and takes its time */
   for (uint32_t i = 0; i < p->n_nodes && flood; i++) {
     sim_node_t *n = &p->nodes[i];
@@ -169,6 +170,7 @@ static void draw_starts(sim_plan_t *p) {
     p->nodes[i].timed = p->nodes[i].kind == SIM_SOURCE && one_in(&r, 4);
   p->idles = may_idle(p) && one_in(&r, 2);
   p->no_checkpoints = one_in(&r, 20);
+  p->no_dir = p->no_checkpoints && p->seed % 2;
   if (p->no_checkpoints)
     p->n_disturbances = 0;
 }
@@ -201,9 +203,9 @@ static void draw_disturbance(sim_plan_t *p, sc_random_t *r) {
 /* Drawn apart from the rest, too. */
 static void draw_stops(sim_plan_t *p) {
   sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 504));
   p->all_or_none = one_in(&r, 6);
-  for (uint32_t n = one_in(&r, 2) ? 1 + below(&r, 2) : 0; n && p->n_disturbances < SIM_DISTURBANCES;
+  for (uint32_t n = one_in(&r, 2) ? 1 + below(&r, 2) : 0; n && p->n_disturbances < TROUBLES;
        n--)
     p->disturbances[p->n_disturbances++] =
         (sim_disturbance_t){.kind = SIM_STOP, .at = some_time(&r, 3000)};
@@ -221,9 +223,32 @@ static void draw_apart(sim_plan_t *p, sc_random_t *r) {
       source->records = 1 + below(r, 4);
     }
   }
-  for (uint32_t i = 0; i < failures && p->n_disturbances < SIM_DISTURBANCES; i++)
+  for (uint32_t i = 0; i < failures && p->n_disturbances < TROUBLES; i++)
     p->disturbances[p->n_disturbances++] =
         (sim_disturbance_t){.kind = SIM_RAISE, .times = 1, .at = some_time(r, 2000)};
+}
+
+/* What a user turns between two starts. A restart may find in flight what the new settings would
+ * never have left there. */
+static void draw_changes(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 506));
+  p->modes = one_in(&r, 3);
+  p->networks = one_in(&r, 3);
+  p->at_least_once = one_in(&r, 6);
+  if (p->at_least_once && !p->modes)
+    p->first.mode = SIM_AT_LEAST_ONCE;
+}
+
+/* After a drain there is nothing more to do: in few runs, and not always late. Where nobody takes
+ * checkpoints, one that is drained has its only one. */
+static void draw_drains(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 507));
+  uint32_t n = one_in(&r, p->no_checkpoints ? 2 : 4) ? 1 + one_in(&r, 3) : 0;
+  for (; n && !p->no_dir && p->n_disturbances < SIM_DISTURBANCES; n--)
+    p->disturbances[p->n_disturbances++] =
+        (sim_disturbance_t){.kind = SIM_DRAIN, .at = some_time(&r, p->no_checkpoints ? 300 : 3000)};
 }
 
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
@@ -257,21 +282,21 @@ static void draw_knot(sim_plan_t *p) {
   p->nodes[at + 5].n_inputs = 1;
   if (one_in(&r, 2))
     return;
-  p->unaligned = true;
-  p->max_concurrent = 1;
-  p->aligned_timeout_ms = p->overdraft = p->floating = 0;
   p->timeout_ms = 600000;
-  p->exclusive = 1;
-  p->segment_size = (uint32_t)ONE_OF(&r, 64, 200);
+  p->modes = p->networks = p->at_least_once = false;
+  p->first.mode = SIM_OVERTAKING;
+  p->first.overdraft = p->first.floating = 0;
+  p->first.exclusive = 1;
+  p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 200);
 }
 
 /* What a checkpoint holds is best seen by who goes back to it: crashes soon after it is complete,
  * drawn apart from the rest, too. */
 static void draw_crashes(sim_plan_t *p) {
   sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 502));
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 505));
   uint64_t at = 0;
-  while (p->n_disturbances && p->n_disturbances < SIM_DISTURBANCES && !one_in(&r, 3)) {
+  while (p->n_disturbances && p->n_disturbances < TROUBLES && !one_in(&r, 3)) {
     at += 1 + below(&r, 5);
     p->disturbances[p->n_disturbances++] =
         (sim_disturbance_t){.kind = SIM_CRASH_DONE,
@@ -289,12 +314,14 @@ void sim_draw(sim_plan_t *p) {
   draw_part(p, &r, sources, operators);
   draw_barriers(p);
   draw_stops(p);
-  uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
+  uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, TROUBLES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
     draw_apart(p, &r);
   draw_starts(p);
+  draw_changes(p);
   draw_knot(p);
   draw_crashes(p);
+  draw_drains(p);
 }

@@ -76,7 +76,7 @@ void sim_look_at(sim_op_t *o, const sc_item_t *item, sim_record_t *r) {
   r->ts = item->timestamp;
   if (!item->has_timestamp)
     sim_wrong(o->shared, "%s: a record lost its timestamp", sim_label(o));
-  if (r->ts <= o->op.context->watermark && !o->shared->plan->idles)
+  if (r->ts <= o->op.context->watermark && !o->shared->plan->idles && !o->shared->loose)
     sim_wrong(o->shared,
               "%s: record %" PRId64 "/%" PRId64 " of time %" PRId64
               " is late: the watermark is %" PRId64,
@@ -249,6 +249,8 @@ static void look_at_attempt(sim_op_t *o) {
   if (attempt != s->first_attempt && !s->all_may_restart && !s->may_restart[o->node->region])
     sim_wrong(s, "%s begins anew in attempt %" PRIu64 ", but nothing of its region has failed",
               sim_label(o), attempt);
+  s->loose |= attempt != s->first_attempt && s->at_least_once;
+  s->attempts[o->node - s->plan->nodes] = attempt;
 }
 
 static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out,

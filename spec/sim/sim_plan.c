@@ -108,6 +108,43 @@ uint32_t sim_plan_parallelism(const sim_plan_t *p, uint32_t class, uint32_t life
   return p->cut.max_parallelism && n > p->cut.max_parallelism ? p->cut.max_parallelism : n;
 }
 
+/* ---- what differs between lives ---- */
+
+static int64_t one_of(int64_t lot, const int64_t *list, uint32_t n) { return list[lot % n]; }
+#define ONE_OF(lot, ...)                                                                           \
+  one_of(lot, (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+static void change_mode(const sim_plan_t *p, int64_t lot, sim_settings_t *s) {
+  s->mode = (sim_mode_t)ONE_OF(lot / 4, SIM_ALIGNED, SIM_OVERTAKING, SIM_TIMED);
+  if (p->at_least_once && lot % 2)
+    s->mode = SIM_AT_LEAST_ONCE;
+  s->aligned_timeout_ms = ONE_OF(lot / 16, 1, 5, 30, 200);
+}
+
+static void change_network(int64_t lot, sim_settings_t *s) {
+  s->segment_size = (uint32_t)ONE_OF(lot, 64, 200, 1000, 32768);
+  s->exclusive = (uint32_t)ONE_OF(lot / 4, 1, 1, 2, 4);
+  s->floating = (uint32_t)ONE_OF(lot / 16, 0, 0, 1, 8);
+  s->overdraft = (uint32_t)ONE_OF(lot / 64, 0, 1, 5, 5);
+  s->buffer_timeout_ms = ONE_OF(lot / 256, 0, 1, 10, 100);
+}
+
+void sim_plan_settings(const sim_plan_t *p, uint32_t life, sim_settings_t *out) {
+  *out = p->first;
+  if (p->modes && life)
+    change_mode(p, sim_mix((int64_t)p->seed, 3000 + life), out);
+  if (p->networks && life)
+    change_network(sim_mix((int64_t)p->seed, 4000 + life), out);
+  if (out->mode == SIM_OVERTAKING || out->mode == SIM_TIMED)
+    out->max_concurrent = 1;
+}
+
+const char *sim_mode_name(sim_mode_t mode) {
+  static const char *const names[] = {"aligned", "overtaking", "overtaking after a time",
+                                      "at least once"};
+  return names[mode];
+}
+
 uint32_t sim_plan_slots(const sim_plan_t *p, uint32_t life) {
   return 1 + (uint32_t)sim_mix((int64_t)p->seed, 1000 + life) % 4;
 }
@@ -165,25 +202,35 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
       sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
       break;
     case SIM_STOP: sc_buf_printf(out, "  the user stops at turn %" PRIu64 "\n", d->at); break;
+    case SIM_DRAIN: sc_buf_printf(out, "  the user drains at turn %" PRIu64 "\n", d->at); break;
   }
+}
+
+static void print_settings(const sim_plan_t *p, sc_buf_t *out) {
+  sim_settings_t s;
+  sim_plan_settings(p, 0, &s);
+  sc_buf_printf(out,
+                "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
+                "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
+                p->interval_ms, p->timeout_ms, s.max_concurrent, p->retain, s.segment_size,
+                s.exclusive, s.floating, s.overdraft, p->max_parallelism);
+  sc_buf_printf(out, "  barriers: %s", sim_mode_name(s.mode));
+  if (s.mode == SIM_TIMED)
+    sc_buf_printf(out, ", %" PRId64 " ms", s.aligned_timeout_ms);
+  sc_buf_printf(out, "%s%s\n", p->modes ? "; another mode in each life" : "",
+                p->networks ? "; other buffers in each life" : "");
 }
 
 void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
   for (uint32_t i = 0; i < p->n_nodes; i++)
     if (!p->nodes[i].left_out)
       print_node(&p->nodes[i], p, out);
-  sc_buf_printf(out,
-                "  checkpoints every %" PRId64 " ms, timeout %" PRId64 ", %u at once, %u kept; "
-                "buffers of %u bytes, %u + %u, overdraft %u; max parallelism %u\n",
-                p->interval_ms, p->timeout_ms, p->max_concurrent, p->retain, p->segment_size,
-                p->exclusive, p->floating, p->overdraft, p->max_parallelism);
+  print_settings(p, out);
   if (p->clock_set_ms)
     sc_buf_printf(out, "  the clock is set now and then, by up to %" PRId64 " ms\n",
                   p->clock_set_ms);
   if (p->no_checkpoints)
     sc_buf_puts(out, "  no checkpoints are taken\n");
-  if (p->unaligned)
-    sc_buf_printf(out, "  barriers may overtake after %" PRId64 " ms\n", p->aligned_timeout_ms);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);
