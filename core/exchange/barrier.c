@@ -338,14 +338,21 @@ void sc_aligner_recovering(sc_aligner_t *a, bool yes) {
 
 /* ---- states ---- */
 
-bool sc_aligner_held(const sc_aligner_t *a, uint32_t channel) {
-  sc_assert(channel < a->n);
-  if (a->at_least_once || a->channels[channel].closed)
-    return false;
+static bool has_brought(const sc_aligner_t *a, uint32_t channel) {
   for (const pending_t *p = a->pending; p; p = p->next)
     if (p->brought[channel])
       return true;
   return false;
+}
+
+bool sc_aligner_held(const sc_aligner_t *a, uint32_t channel) {
+  sc_assert(channel < a->n);
+  return !a->at_least_once && !a->channels[channel].closed && has_brought(a, channel);
+}
+
+bool sc_aligner_counts(const sc_aligner_t *a, uint32_t channel) {
+  sc_assert(channel < a->n);
+  return a->at_least_once && has_brought(a, channel);
 }
 
 bool sc_aligner_captured(const sc_aligner_t *a, uint32_t channel) {
