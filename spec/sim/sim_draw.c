@@ -139,14 +139,19 @@ static void draw_barriers(sim_plan_t *p) {
   p->first.aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
   p->first.overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
   p->first.mode = aligned ? SIM_ALIGNED : p->first.aligned_timeout_ms ? SIM_TIMED : SIM_OVERTAKING;
-  bool flood = one_in(&r, 2); /* much comes at once, and takes its time */
-  for (uint32_t i = 0; i < p->n_nodes && flood; i++) {
+  if (one_in(&r, 3))
+    return;
+  /* A flood: much comes at once, and takes its time; whoever keeps what is in flight, or counts
+   * barriers only, has something to keep, or to read twice. */
+  p->interval_ms = ONE_OF(&r, 1, 2, 5, 5, 20, 50);
+  p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 64, 200, 200, 1000);
+  for (uint32_t i = 0; i < p->n_nodes; i++) {
     sim_node_t *n = &p->nodes[i];
     if (n->kind != SIM_SOURCE) {
       n->slow_ns = ONE_OF(&r, 0, 0, 100000, 500000, 3000000, 20000000);
       continue;
     }
-    n->records = 20 + below(&r, 60);
+    n->records = 40 + below(&r, 80);
     n->pause_ms = ONE_OF(&r, 0, 0, 1);
   }
 }
@@ -248,7 +253,9 @@ static void draw_drains(sim_plan_t *p) {
   uint32_t n = one_in(&r, p->no_checkpoints ? 2 : 4) ? 1 + one_in(&r, 3) : 0;
   for (; n && !p->no_dir && p->n_disturbances < SIM_DISTURBANCES; n--)
     p->disturbances[p->n_disturbances++] =
-        (sim_disturbance_t){.kind = SIM_DRAIN, .at = some_time(&r, p->no_checkpoints ? 300 : 3000)};
+        (sim_disturbance_t){.kind = SIM_DRAIN,
+                            .after = p->no_checkpoints ? 0 : below(&r, 12),
+                            .at = some_time(&r, 300)};
 }
 
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
@@ -290,18 +297,20 @@ static void draw_knot(sim_plan_t *p) {
   p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 200);
 }
 
-/* What a checkpoint holds is best seen by who goes back to it: crashes soon after it is complete,
+/* What a checkpoint holds is best seen by who goes back to it: troubles soon after one is complete,
  * drawn apart from the rest, too. */
-static void draw_crashes(sim_plan_t *p) {
+static void draw_followers(sim_plan_t *p) {
+  static const int64_t kinds[] = {SIM_CRASH_DONE, SIM_CRASH_DONE, SIM_CRASH_DONE,
+                                  SIM_RAISE,      SIM_CANCEL,     SIM_STOP};
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 505));
-  uint64_t at = 0;
-  while (p->n_disturbances && p->n_disturbances < TROUBLES && !one_in(&r, 3)) {
-    at += 1 + below(&r, 5);
+  uint64_t after = 0;
+  while (p->n_disturbances && p->n_disturbances < TROUBLES && !one_in(&r, 6)) {
+    after += 1 + below(&r, 3);
     p->disturbances[p->n_disturbances++] =
-        (sim_disturbance_t){.kind = SIM_CRASH_DONE,
-                            .at = at,
-                            .times = (uint32_t)ONE_OF(&r, 0, 3, 20, 100),
+        (sim_disturbance_t){.kind = (sim_disturbance_kind_t)one_of(&r, kinds, 6),
+                            .after = after,
+                            .at = (uint64_t)ONE_OF(&r, 0, 3, 20, 100, 300),
                             .power = one_in(&r, 2)};
   }
 }
@@ -314,7 +323,7 @@ void sim_draw(sim_plan_t *p) {
   draw_part(p, &r, sources, operators);
   draw_barriers(p);
   draw_stops(p);
-  uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, TROUBLES - 2);
+  uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, one_in(&r, 2) ? 3 : TROUBLES - 2);
   for (uint32_t i = 0; i < disturbances; i++)
     draw_disturbance(p, &r);
   if (one_in(&r, 3)) /* last, so that what else a seed decides does not hang on it */
@@ -322,6 +331,6 @@ void sim_draw(sim_plan_t *p) {
   draw_starts(p);
   draw_changes(p);
   draw_knot(p);
-  draw_crashes(p);
+  draw_followers(p);
   draw_drains(p);
 }

@@ -13,7 +13,8 @@
 typedef struct sim_final {
   sim_shared_t *shared;
   sc_storage_t *storage;
-  const sim_model_t *model;
+  const sim_model_t *model; /* of what was read */
+  const sim_model_t *full;  /* of all; where records may come again, some of these have come, too */
   const sc_metadata_t *metadata;
 } sim_final_t;
 

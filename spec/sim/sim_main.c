@@ -5,7 +5,7 @@
  *   sim --seeds N --first M    seeds M .. M+N-1; stops at the first that fails, shrinks it, and
  *                              tells its story (--keep-going: goes on; --count: tells in how many
  *                              of them each kind of trouble really happened)
- *   sim --seed S [--cut ...]   one seed, with its story
+ *   sim --seed S [--cut ...]   one seed, with its story (--lines N: so much of it)
  *   sim --all-faults           (a build with SC_PLANT) for each planted fault the first seed that
  *                              finds it; --fault NAME switches one on for the calls above
  */
@@ -224,10 +224,12 @@ static sim_cut_t shrink(uint64_t seed) {
 
 /* ---- telling ---- */
 
+static int story_lines = STORY_LINES;
+
 static void print_tail(const sc_buf_t *text) {
   const char *begin = (const char *)text->data, *at = begin + text->len;
   int lines = 0;
-  while (at > begin && lines <= STORY_LINES)
+  while (at > begin && lines <= story_lines)
     lines += *--at == '\n';
   if (at > begin)
     printf("  ... %zu bytes of story before\n", (size_t)(at - begin));
@@ -274,6 +276,8 @@ static bool parse(int argc, char **argv, options_t *o) {
     } else if (strcmp(argv[i], "--fault") == 0 && ++i < argc) {
       if (!plant(value))
         return false;
+    } else if (strcmp(argv[i], "--lines") == 0 && ++i < argc) {
+      story_lines = atoi(value);
     } else if (strcmp(argv[i], "--seeds") == 0 && ++i < argc) {
       o->seeds = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--first") == 0 && ++i < argc) {
@@ -387,7 +391,7 @@ int main(int argc, char **argv) {
     fprintf(stderr,
             "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--count]\n"
             "       [--fault NAME]\n"
-            "       %s --seed S [--cut D,N,S,R,P,O] [--fault NAME]\n       %s --all-faults\n",
+            "       %s --seed S [--cut D,N,S,R,P,O] [--lines N] [--fault NAME]\n       %s --all-faults\n",
             argv[0], argv[0], argv[0]);
     return 2;
   }

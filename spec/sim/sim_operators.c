@@ -12,7 +12,7 @@ int sim_called(sim_op_t *o, const char *what, sc_error_t *err) {
   s->calls++;
   for (uint32_t i = 0; i < s->plan->n_disturbances && !s->calm; i++) {
     sim_disturbance_t *d = &s->plan->disturbances[i];
-    if (d->kind != SIM_RAISE || d->left_out || s->calls < d->at)
+    if (d->kind != SIM_RAISE || d->left_out || d->after || s->calls < d->at)
       continue;
     d->left_out = true;
     char *text = sc_format("%s fails in %s (call %" PRIu64 ")", sim_label(o), what, s->calls);

@@ -180,30 +180,30 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
   const char *what = d->mask == SC_SIM_CHANGES ? "any change" : sc_sim_op_name(d->mask);
   switch (d->kind) {
     case SIM_CRASH_TURN:
+    case SIM_CRASH_DONE:
     case SIM_CRASH_OP:
-      sc_buf_printf(out, "  the process dies at %s %" PRIu64 " (%s)%s\n",
-                    d->kind == SIM_CRASH_TURN ? "turn" : "operation", d->at,
-                    d->kind == SIM_CRASH_TURN ? "scheduler" : what,
+      sc_buf_printf(out, "  the process dies at %s %" PRIu64 " (%s)%s",
+                    d->kind == SIM_CRASH_OP ? "operation" : "turn", d->at,
+                    d->kind == SIM_CRASH_OP ? what : "scheduler",
                     d->power ? ", with loss of what is not synced" : "");
       break;
-    case SIM_CRASH_DONE:
-      sc_buf_printf(out, "  the process dies %u turns after completed checkpoint %" PRIu64 "%s\n",
-                    d->times, d->at, d->power ? ", with loss of what is not synced" : "");
-      break;
     case SIM_FAULT:
-      sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s\n", d->times, what,
+      sc_buf_printf(out, "  %u times %s fails from operation %" PRIu64 " on: %s", d->times, what,
                     d->at, sc_error_name(d->code));
       break;
     case SIM_RAISE:
-      sc_buf_printf(out, "  an operator fails at its call %" PRIu64 "\n", d->at);
+      sc_buf_printf(out, "  an operator fails at its call %" PRIu64 "", d->at);
       break;
-    case SIM_CANCEL: sc_buf_printf(out, "  the user cancels at turn %" PRIu64 "\n", d->at); break;
+    case SIM_CANCEL: sc_buf_printf(out, "  the user cancels at turn %" PRIu64 "", d->at); break;
     case SIM_ASK:
-      sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "\n", d->at);
+      sc_buf_printf(out, "  the user asks for a checkpoint at turn %" PRIu64 "", d->at);
       break;
-    case SIM_STOP: sc_buf_printf(out, "  the user stops at turn %" PRIu64 "\n", d->at); break;
-    case SIM_DRAIN: sc_buf_printf(out, "  the user drains at turn %" PRIu64 "\n", d->at); break;
+    case SIM_STOP: sc_buf_printf(out, "  the user stops at turn %" PRIu64 "", d->at); break;
+    case SIM_DRAIN: sc_buf_printf(out, "  the user drains at turn %" PRIu64 "", d->at); break;
   }
+  if (d->after)
+    sc_buf_printf(out, ", counted from completed checkpoint %" PRIu64 " on", d->after);
+  sc_buf_puts(out, "\n");
 }
 
 static void print_settings(const sim_plan_t *p, sc_buf_t *out) {

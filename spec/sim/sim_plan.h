@@ -54,7 +54,7 @@ typedef struct sim_node {
 typedef enum {
   SIM_CRASH_TURN, /* the process dies between two turns of the scheduler */
   SIM_CRASH_OP,   /* the process dies at an operation of the storage */
-  SIM_CRASH_DONE, /* the process dies so many turns after a checkpoint was told complete */
+  SIM_CRASH_DONE, /* the process dies between two turns, after a checkpoint */
   SIM_FAULT,      /* operations of the storage fail */
   SIM_RAISE,      /* an operator fails once */
   SIM_CANCEL,     /* the user cancels, and starts again */
@@ -65,10 +65,11 @@ typedef enum {
 
 typedef struct sim_disturbance {
   sim_disturbance_kind_t kind;
-  uint64_t at;    /* turns, operations, completed checkpoints, or calls of operators, over the
-                     whole run */
+  uint64_t after; /* checkpoints were told complete in the whole run: not before */
+  uint64_t at;    /* turns, operations, or calls of operators: over the whole run, or from the
+                     moment when `after` is reached */
   uint32_t mask;  /* of operations */
-  uint32_t times; /* FAULT; CRASH_DONE: turns */
+  uint32_t times; /* FAULT */
   int code;       /* FAULT */
   bool power;     /* CRASH: what was not synced is lost */
   bool left_out;

@@ -41,7 +41,6 @@ typedef struct run {
   int64_t now_ns;    /* at the end of the life before */
   uint32_t troubles; /* told failures in this life */
   uint64_t completed, last_completed; /* checkpoints that were told complete, and the last one */
-  uint64_t dies_at;  /* turn; 0: not because of one of those */
   bool canceled;     /* by us, in this life */
   char *from;        /* where this life begins, as its options say; or NULL */
   wish_t wishes[SIM_DISTURBANCES]; /* of this life's user */
@@ -91,8 +90,7 @@ static void op_done(void *arg, const sc_sim_op_t *op) {
   sim_check_change(r->check, op, r->world, r->plan.latency_ns);
 }
 
-static sim_disturbance_t *next_of(run_t *r, sim_disturbance_kind_t kind);
-
+/* What waited for a checkpoint counts from now on. */
 static void told_completed(void *arg, uint64_t id) {
   run_t *r = arg;
   sim_check_told_complete(r->check, id);
@@ -100,9 +98,14 @@ static void told_completed(void *arg, uint64_t id) {
     return;
   r->last_completed = id;
   r->completed++;
-  const sim_disturbance_t *d = next_of(r, SIM_CRASH_DONE);
-  if (d && d->at <= r->completed && !r->dies_at)
-    r->dies_at = r->turns + sc_sim_turns(r->world) + d->times + 1;
+  for (uint32_t i = 0; i < r->plan.n_disturbances; i++) {
+    sim_disturbance_t *d = &r->plan.disturbances[i];
+    if (!d->after || d->after > r->completed)
+      continue;
+    d->after = 0;
+    d->at += d->kind == SIM_RAISE ? r->shared.calls : r->turns + sc_sim_turns(r->world);
+    d->at += d->at == 0;
+  }
 }
 
 /* ---- a life ---- */
@@ -111,7 +114,7 @@ static sim_disturbance_t *next_of(run_t *r, sim_disturbance_kind_t kind) {
   sim_disturbance_t *first = NULL;
   for (uint32_t i = 0; i < r->plan.n_disturbances && !r->shared.calm; i++) {
     sim_disturbance_t *d = &r->plan.disturbances[i];
-    if (d->kind == kind && !d->left_out && (!first || d->at < first->at))
+    if (d->kind == kind && !d->left_out && !d->after && (!first || d->at < first->at))
       first = d;
   }
   return first;
@@ -190,6 +193,10 @@ static uint64_t restored_id(const sc_job_status_t *s) {
   return at ? strtoull(at + 4, NULL, 10) : 0;
 }
 
+static bool is_due(const run_t *r, const sim_disturbance_t *d) {
+  return d && d->at <= r->turns + sc_sim_turns(r->world);
+}
+
 static void wish(run_t *r, sc_job_t *job, sim_disturbance_t *d) {
   static const char *const texts[] = {[SIM_ASK] = "the user asks for a checkpoint",
                                       [SIM_STOP] = "the user stops the job",
@@ -205,14 +212,13 @@ static void wish(run_t *r, sc_job_t *job, sim_disturbance_t *d) {
 /* What the user does by turns: at most one thing of each kind at a time. */
 static void disturb(run_t *r, sc_job_t *job) {
   static const sim_disturbance_kind_t wishes[] = {SIM_ASK, SIM_STOP, SIM_DRAIN};
-  uint64_t turn = r->turns + sc_sim_turns(r->world);
   for (int i = 0; i < 3; i++) {
     sim_disturbance_t *d = next_of(r, wishes[i]);
-    if (d && d->at <= turn)
+    if (is_due(r, d))
       wish(r, job, d);
   }
   sim_disturbance_t *cancel = next_of(r, SIM_CANCEL);
-  if (cancel && cancel->at <= turn) {
+  if (is_due(r, cancel)) {
     cancel->left_out = r->canceled = true;
     sim_tally_add(&r->shared.tally, SIM_TALLY_CANCELED);
     tell(r, "the user cancels");
@@ -224,7 +230,7 @@ static void disturb(run_t *r, sc_job_t *job) {
 static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
   uint64_t most = r->shared.calm ? TURNS_OF_CALM : TURNS_OF_A_LIFE, emitted = r->shared.emitted;
   while (!r->shared.failure[0]) {
-    if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+    if (is_due(r, next_of(r, SIM_CRASH_DONE)))
       sc_sim_crash(r->world);
     sc_sim_turn_t turn = sc_sim_turn(r->world);
     if (turn == SC_SIM_CRASHED)
@@ -255,7 +261,7 @@ static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
 
 static void died(run_t *r) {
   sim_disturbance_t *turn = next_of(r, SIM_CRASH_TURN), *op = next_of(r, SIM_CRASH_OP), *d = NULL;
-  if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+  if (is_due(r, next_of(r, SIM_CRASH_DONE)))
     d = next_of(r, SIM_CRASH_DONE);
   else if (turn && r->turns + sc_sim_turns(r->world) + 1 >= turn->at)
     d = turn;
@@ -323,7 +329,8 @@ static void judge_wishes(run_t *r, sc_job_t *job, const sc_job_status_t *s) {
     sim_tally_add(&r->shared.tally, rc == 1 ? kinds[w->kind] : SIM_TALLY_ASKED_IN_VAIN);
     if (rc == 1)
       sim_check_told_complete(r->check, id);
-    if (rc == 1 && w->kind == SIM_DRAIN && !r->canceled && (s->state != SC_JOB_FINISHED || s->stopped))
+    bool drained = rc == 1 && w->kind == SIM_DRAIN;
+    if (drained && !r->canceled && (s->state != SC_JOB_FINISHED || s->stopped))
       sim_wrong(&r->shared, "a job that was drained with checkpoint %" PRIu64 " is %s%s", id,
                 s->stopped ? "stopped, and " : "", sc_job_state_name(s->state));
     if (rc == 1 && w->kind != SIM_ASK && s->last_checkpoint != id)
@@ -338,7 +345,6 @@ static void begin_life(run_t *r) {
   sim_plan_settings(&r->plan, r->life, &settings);
   r->troubles = r->n_wishes = 0;
   r->canceled = false;
-  r->dies_at = 0;
   s->first_attempt = 0;
   s->all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
   s->finished_now = false;

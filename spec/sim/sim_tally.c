@@ -63,8 +63,8 @@ void sim_tally_restored(sim_tally_t *t, uint64_t id) {
       from = &t->taken[i];
   if (!id)
     return;
-  sim_tally_add(t, SIM_TALLY_RESTORED);
-  if (!from)
+  sim_tally_add(t, from && from->finished ? SIM_TALLY_COMPLETE : SIM_TALLY_RESTORED);
+  if (!from || from->finished)
     return;
   sim_plan_settings(t->plan, from->life, &old);
   sim_plan_settings(t->plan, t->life, &now);
@@ -192,8 +192,10 @@ void sim_tally_checkpoint(sim_tally_t *t, const sc_metadata_t *m) {
     }
   bool in_flight = kept.sender || kept.receiver || kept.source || kept.again;
   sim_tally_add(t, SIM_TALLY_COMPLETED);
+  if (!m->finished)
+    sim_tally_add(t, SIM_TALLY_MIDDLE);
   if (running && ended)
     sim_tally_add(t, SIM_TALLY_SOME_ENDED);
   note_kept(t, &kept);
-  t->taken[t->n_taken++ % SIM_TALLY_TAKEN] = (struct sim_tally_taken){m->id, t->life, in_flight};
+  t->taken[t->n_taken++ % SIM_TALLY_TAKEN] = (struct sim_tally_taken){m->id, t->life, in_flight, m->finished};
 }

@@ -16,6 +16,7 @@
 
 #define SIM_TALLY_MAP(XX)                                                                          \
   XX(COMPLETED, "a checkpoint completed")                                                          \
+  XX(MIDDLE, "one completed before the end of all input")                                          \
   XX(ASKED, "one that the user had asked for completed")                                           \
   XX(TOGETHER, "two or more were pending at once")                                                 \
   XX(KEPT_SENDER, "a barrier overtook what stood in a queue, which was kept")                      \
@@ -50,7 +51,8 @@
   XX(DRAINED, "the user drained the job, and it completed")                                        \
   XX(UNREAD, "with records unread")                                                                \
   XX(ASKED_IN_VAIN, "a checkpoint, stop or drain was asked for, and failed")                       \
-  XX(RESTORED, "a start or restart went back to a checkpoint")                                     \
+  XX(COMPLETE, "a start found the job complete")                                                   \
+  XX(RESTORED, "a start or restart went back to a checkpoint, and went on")                        \
   XX(RESCALED, "at another parallelism")                                                           \
   XX(IN_FLIGHT, "with data in flight")                                                             \
   XX(RESCALED_IN_FLIGHT, "at another parallelism, with data in flight")                            \
@@ -77,7 +79,7 @@ typedef struct sim_tally {
   struct sim_tally_taken {
     uint64_t id;
     uint32_t life; /* in which it was taken */
-    bool in_flight;
+    bool in_flight, finished;
   } taken[SIM_TALLY_TAKEN]; /* the newest ones that completed, in a ring */
   uint32_t n_taken;
 } sim_tally_t;
