@@ -1,6 +1,7 @@
 #include "coordinator_parts.h"
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 #define FINAL_PAUSE_MS 1000      /* at most, before a final checkpoint is tried a second time */
 #define FINAL_PAUSE_MAX_MS 10000 /* and before any other time */
@@ -35,7 +36,7 @@ void sc__coordinator_delay_final(sc_coordinator_t *c, sc_reason_t reason) {
 /* A drain is answered with whichever checkpoint turned out to be the final one: the last of them,
  * where another was pending when that completed, since the older one's files go then. */
 void sc__coordinator_answer_stop(sc_coordinator_t *c) {
-  if (c->stop.state != SC_STOP_DONE || !c->stop.request || c->pending)
+  if (c->stop.state != SC_STOP_DONE || !c->stop.request || (c->pending && !SC_PLANTED(STOP_ANSWER)))
     return;
   sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
   c->stop.request = 0;

@@ -1,6 +1,7 @@
 #include "coordinator_parts.h"
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 void sc__coordinator_reserve(sc_coordinator_t *c) {
   uint64_t up_to = sc_ids_ask(&c->ids);
@@ -84,7 +85,8 @@ sc_start_t sc__coordinator_choose(sc_coordinator_t *c) {
       .deleting = c->deleting, .preparing = preparing != NULL, .final_wanted = final_wanted(c)};
   for (const sc_pending_t *p = c->pending; p; p = p->next)
     load.pending++;
-  if (c->stop.state != SC_STOP_NONE)
+  bool half = SC_PLANTED(DRAIN_HALF) && sc__coordinator_draining(c) && c->roster.n_unended > 0;
+  if (c->stop.state != SC_STOP_NONE && !half)
     return choose_stop(c, &load);
   if (c->config.unaligned && load.pending)
     return SC_START_NOTHING;

@@ -15,6 +15,7 @@ struct sim_check {
   const sim_model_t *model;    /* the same, or what is left of it after a drain */
   sim_model_t *left;           /* the latter */
   uint64_t highest_id;         /* of a folder that was made */
+  uint64_t first_ids[32];      /* of those of each life; 0: it made none */
   uint64_t n_safe;             /* checkpoints whose _metadata was ever safe */
   uint64_t newest_safe;        /* newest checkpoint whose _metadata was ever safe */
   sim_list_t lines[SIM_NODES]; /* committed, of each sink */
@@ -65,6 +66,17 @@ static void folder_made(sim_check_t *c, const char *path) {
   if (id <= c->highest_id)
     sim_wrong(c->shared, "checkpoint id %" PRIu64 " is used after %" PRIu64, id, c->highest_id);
   c->highest_id = id > c->highest_id ? id : c->highest_id;
+  uint64_t *first = &c->first_ids[c->shared->life];
+  *first = *first ? *first : id;
+}
+
+/* Was the job drained in the life that took the checkpoint? */
+static bool is_drained(const sim_check_t *c, uint64_t id) {
+  uint32_t life = 0;
+  for (uint32_t i = 0; i < 32; i++)
+    if (c->first_ids[i] && c->first_ids[i] <= id)
+      life = i;
+  return c->shared->drained >> life & 1;
 }
 
 static void folder_synced(sim_check_t *c, const char *path) {
@@ -391,7 +403,8 @@ static void look_for_drain(sim_check_t *c) {
       sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
   const sc_found_t *last = scan->n ? &scan->list[scan->n - 1] : NULL;
-  if (last && last->state == SC_FOUND_VALID && last->metadata->finished) {
+  if (last && last->state == SC_FOUND_VALID && last->metadata->finished &&
+      is_drained(c, last->id)) {
     sim_ends_t ends;
     sim_final_ends(c->shared->plan, last->metadata, &ends);
     sim_model_destroy(c->left);
@@ -427,7 +440,8 @@ void sim_check_end(sim_check_t *c) {
     return;
   }
   sim_check_outputs(c);
-  const sim_final_t final = {c->shared, c->storage, c->model, c->full, scan->list[scan->n - 1].metadata};
+  const sim_final_t final = {c->shared, c->storage, c->model, c->full,
+                             scan->list[scan->n - 1].metadata};
   for (uint32_t i = 0; i < c->shared->plan->n_nodes; i++)
     if (c->shared->plan->nodes[i].kind == SIM_KEYED && !c->shared->plan->nodes[i].left_out)
       c->fired[i] = sim_final_state(&final, i);

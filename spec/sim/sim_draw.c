@@ -135,7 +135,7 @@ static void draw_job(sim_plan_t *p, sc_random_t *r) {
 static void draw_barriers(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 501));
-  bool aligned = one_in(&r, 3);
+  bool aligned = one_in(&r, 4);
   p->first.aligned_timeout_ms = ONE_OF(&r, 0, 0, 1, 5, 30, 200);
   p->first.overdraft = (uint32_t)ONE_OF(&r, 0, 1, 5, 5);
   p->first.mode = aligned ? SIM_ALIGNED : p->first.aligned_timeout_ms ? SIM_TIMED : SIM_OVERTAKING;
@@ -238,24 +238,31 @@ static void draw_apart(sim_plan_t *p, sc_random_t *r) {
 static void draw_changes(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 506));
-  p->modes = one_in(&r, 3);
-  p->networks = one_in(&r, 3);
-  p->at_least_once = one_in(&r, 6);
+  p->modes = one_in(&r, 2);
+  p->networks = one_in(&r, 2);
+  p->at_least_once = one_in(&r, 4);
   if (p->at_least_once && !p->modes)
     p->first.mode = SIM_AT_LEAST_ONCE;
 }
 
-/* After a drain there is nothing more to do: in few runs, and not always late. Where nobody takes
- * checkpoints, one that is drained has its only one. */
+/* After a drain there is nothing more to do: in few runs, and not always late. Half of the drains are
+ * disturbed. Where nobody takes checkpoints, one that is drained has its only one, undisturbed. */
 static void draw_drains(sim_plan_t *p) {
+  static const int64_t kinds[] = {SIM_DRAIN, SIM_CRASH_DONE, SIM_CRASH_DONE, SIM_RAISE};
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 507));
-  uint32_t n = one_in(&r, p->no_checkpoints ? 2 : 4) ? 1 + one_in(&r, 3) : 0;
-  for (; n && !p->no_dir && p->n_disturbances < SIM_DISTURBANCES; n--)
-    p->disturbances[p->n_disturbances++] =
-        (sim_disturbance_t){.kind = SIM_DRAIN,
-                            .after = p->no_checkpoints ? 0 : below(&r, 12),
-                            .at = some_time(&r, 300)};
+  if (p->no_dir || !one_in(&r, p->no_checkpoints ? 2 : 4))
+    return;
+  sim_disturbance_t d = {.kind = SIM_DRAIN,
+                         .after = p->no_checkpoints ? 0 : below(&r, 6),
+                         .at = some_time(&r, 300)};
+  p->disturbances[p->n_disturbances++] = d;
+  if (p->no_checkpoints || one_in(&r, 2))
+    return;
+  d.kind = (sim_disturbance_kind_t)one_of(&r, kinds, 4);
+  d.at += (uint64_t)ONE_OF(&r, 10, 50, 100, 200, 400);
+  d.power = one_in(&r, 2);
+  p->disturbances[p->n_disturbances++] = d;
 }
 
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {

@@ -391,7 +391,8 @@ int main(int argc, char **argv) {
     fprintf(stderr,
             "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--count]\n"
             "       [--fault NAME]\n"
-            "       %s --seed S [--cut D,N,S,R,P,O] [--lines N] [--fault NAME]\n       %s --all-faults\n",
+            "       %s --seed S [--cut D,N,S,R,P,O] [--lines N] [--fault NAME]\n"
+            "       %s --all-faults\n",
             argv[0], argv[0], argv[0]);
     return 2;
   }

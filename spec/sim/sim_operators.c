@@ -246,7 +246,9 @@ static void look_at_attempt(sim_op_t *o) {
   uint64_t attempt = o->op.context->attempt;
   if (!s->first_attempt)
     s->first_attempt = attempt;
-  if (attempt != s->first_attempt && !s->all_may_restart && !s->may_restart[o->node->region])
+  /* While a job is drained, all of it goes back where a part fails. */
+  bool all = s->all_may_restart || (s->drained >> s->life & 1);
+  if (attempt != s->first_attempt && !all && !s->may_restart[o->node->region])
     sim_wrong(s, "%s begins anew in attempt %" PRIu64 ", but nothing of its region has failed",
               sim_label(o), attempt);
   s->loose |= attempt != s->first_attempt && s->at_least_once;

@@ -44,7 +44,8 @@ typedef struct sim_shared {
   bool at_least_once;                        /* this life, or one before, was */
   bool loose;                                /* and something was restored from it: records may
                                                 come again, late, and out of order */
-  bool drained;                              /* somebody has asked for it, in any life */
+  uint32_t life;                             /* this one */
+  uint32_t drained;                          /* lives whose user has asked for it: bits */
   bool finished_now;                         /* the life that has ended came to the job's end */
   uint64_t attempts[SIM_NODES];              /* in this life: the last of each node */
   sim_position_t read[SIM_NODES][SIM_SPLITS]; /* in this life: how far sources have read */

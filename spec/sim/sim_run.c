@@ -203,7 +203,8 @@ static void wish(run_t *r, sc_job_t *job, sim_disturbance_t *d) {
                                       [SIM_DRAIN] = "the user drains the job"};
   d->left_out = true;
   tell(r, texts[d->kind]);
-  r->shared.drained |= d->kind == SIM_DRAIN;
+  if (d->kind == SIM_DRAIN)
+    r->shared.drained |= 1u << r->life;
   uint64_t ticket =
       d->kind == SIM_ASK ? sc_job_checkpoint(job) : sc_job_stop(job, d->kind == SIM_DRAIN);
   r->wishes[r->n_wishes++] = (wish_t){d->kind, ticket};
@@ -329,8 +330,9 @@ static void judge_wishes(run_t *r, sc_job_t *job, const sc_job_status_t *s) {
     sim_tally_add(&r->shared.tally, rc == 1 ? kinds[w->kind] : SIM_TALLY_ASKED_IN_VAIN);
     if (rc == 1)
       sim_check_told_complete(r->check, id);
-    bool drained = rc == 1 && w->kind == SIM_DRAIN;
-    if (drained && !r->canceled && (s->state != SC_JOB_FINISHED || s->stopped))
+    bool ours = r->canceled || (s->state == SC_JOB_FAILED && r->troubles > 0); /* afterwards */
+    bool ended = s->state == SC_JOB_FINISHED && !s->stopped;
+    if (rc == 1 && w->kind == SIM_DRAIN && !ended && !ours)
       sim_wrong(&r->shared, "a job that was drained with checkpoint %" PRIu64 " is %s%s", id,
                 s->stopped ? "stopped, and " : "", sc_job_state_name(s->state));
     if (rc == 1 && w->kind != SIM_ASK && s->last_checkpoint != id)
@@ -348,6 +350,7 @@ static void begin_life(run_t *r) {
   s->first_attempt = 0;
   s->all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
   s->finished_now = false;
+  s->life = r->life;
   s->at_least_once |= settings.mode == SIM_AT_LEAST_ONCE;
   memset(s->may_restart, 0, sizeof s->may_restart);
   memset(s->attempts, 0, sizeof s->attempts);

@@ -197,5 +197,6 @@ void sim_tally_checkpoint(sim_tally_t *t, const sc_metadata_t *m) {
   if (running && ended)
     sim_tally_add(t, SIM_TALLY_SOME_ENDED);
   note_kept(t, &kept);
-  t->taken[t->n_taken++ % SIM_TALLY_TAKEN] = (struct sim_tally_taken){m->id, t->life, in_flight, m->finished};
+  t->taken[t->n_taken++ % SIM_TALLY_TAKEN] =
+      (struct sim_tally_taken){m->id, t->life, in_flight, m->finished};
 }
