@@ -76,6 +76,21 @@ static inline uint64_t sc_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p,
 static inline void sc_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void sc_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void sc_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
+/* Copy the bytes to `to`, which may overlap them. Keys and small values are short, and a call costs
+ * as much as copying them: up to 16 bytes are two words that overlap. */
+static inline void sc_bytes_move(uint8_t *to, sc_bytes_t b) {
+  if (b.len - 8 <= 8) {
+    uint64_t first = sc_load_u64(b.data), last = sc_load_u64(b.data + b.len - 8);
+    sc_store_u64(to, first);
+    sc_store_u64(to + b.len - 8, last);
+  } else if (b.len - 4 < 4) {
+    uint32_t first = sc_load_u32(b.data), last = sc_load_u32(b.data + b.len - 4);
+    sc_store_u32(to, first);
+    sc_store_u32(to + b.len - 4, last);
+  } else if (b.len) {
+    memmove(to, b.data, b.len);
+  }
+}
 /* Keys are short: up to 16 bytes are compared as two words that overlap. */
 static inline bool sc_bytes_equal(sc_bytes_t a, sc_bytes_t b) {
   if (a.len != b.len)

@@ -47,18 +47,6 @@ static inline size_t sc_record_size(const sc_record_t *r) {
   return n;
 }
 
-/* Two overlapping halves where that is enough: keys are short, and a call costs as much. */
-static inline uint8_t *sc__record_put(uint8_t *at, sc_bytes_t b) {
-  if (b.len >= 8 && b.len <= 16) {
-    uint64_t first = sc_load_u64(b.data), last = sc_load_u64(b.data + b.len - 8);
-    sc_store_u64(at, first);
-    sc_store_u64(at + b.len - 8, last);
-  } else if (b.len) {
-    memcpy(at, b.data, b.len);
-  }
-  return at + b.len;
-}
-
 /* Write at `at`; size is sc_record_size(r), less than 4 GiB. */
 static inline void sc_record_write(uint8_t *at, const sc_record_t *r, size_t size) {
   sc_assert(size - 4 <= UINT32_MAX);
@@ -73,9 +61,10 @@ static inline void sc_record_write(uint8_t *at, const sc_record_t *r, size_t siz
   if (r->flags & SC_RECORD_HAS_KEY) {
     sc_store_u16(at, r->key_group);
     sc_store_u32(at + 2, (uint32_t)r->key.len);
-    at = sc__record_put(at + 6, r->key);
+    sc_bytes_move(at + 6, r->key);
+    at += 6 + r->key.len;
   }
-  sc__record_put(at, r->value);
+  sc_bytes_move(at, r->value);
 }
 
 /* Watermarks and stream status come in one form each. */

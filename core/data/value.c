@@ -140,11 +140,15 @@ static inline uint64_t load_few(const uint8_t *at, size_t n) {
   return word;
 }
 
+#define ALL UINT64_MAX
+#define TOP ((uint64_t)1 << 63)
 const sc_int_head_t sc__int_heads[256] = {
-    [0x00 ... 0x7f] = {1, 0, 56, 1}, /* the head is the number */
-    [0xe0 ... 0xff] = {1, 0, 56, 1},
-    [0xcc] = {2, 1, 56, 0}, [0xcd] = {3, 1, 48, 0}, [0xce] = {5, 1, 32, 0}, [0xcf] = {9, 1, 0, 0},
-    [0xd0] = {2, 1, 56, 1}, [0xd1] = {3, 1, 48, 1}, [0xd2] = {5, 1, 32, 1}, [0xd3] = {9, 1, 0, 1},
+    [0x00 ... 0x7f] = {ALL, 0, 1, 0, 56}, /* the head is the number */
+    [0xe0 ... 0xff] = {ALL, 0, 1, 0, 56},
+    [0xcc] = {UINT8_MAX, 0, 2, 1, 56}, [0xcd] = {UINT16_MAX, 0, 3, 1, 48},
+    [0xce] = {UINT32_MAX, 0, 5, 1, 32}, [0xcf] = {ALL, TOP, 9, 1, 0},
+    [0xd0] = {ALL, 0, 2, 1, 56}, [0xd1] = {ALL, 0, 3, 1, 48},
+    [0xd2] = {ALL, 0, 5, 1, 32}, [0xd3] = {ALL, 0, 9, 1, 0},
 };
 
 bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v) {
@@ -152,10 +156,12 @@ bool sc__cursor_int_long(sc_cursor_t *c, int64_t *v) {
   if (left == 0)
     return false;
   const sc_int_head_t *head = &sc__int_heads[*c->at];
-  bool good = head->length <= left;
+  uint64_t bad = 0;
+  if (!head->length || head->length > left)
+    return false;
   left -= head->skip;
-  int64_t number = sc__int_at(head, load_few(c->at + head->skip, left < 8 ? left : 8), &good);
-  if (!good)
+  int64_t number = sc__int_at(head, load_few(c->at + head->skip, left < 8 ? left : 8), &bad);
+  if (bad)
     return false;
   *v = number;
   c->at += head->length;
@@ -179,17 +185,17 @@ bool sc_value_ints(sc_bytes_t value, int64_t *out, uint32_t n) {
   /* Near the end the 8 bytes are taken from the last 8 of the value, shifted; a value of less than
    * 8 bytes is one word. */
   uint64_t last = len >= 8 ? sc_load_u64(data + len - 8) : load_few(data, len) << 8 * (8 - len);
-  bool good = true;
+  uint64_t bad = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (at >= len)
       return false;
     const sc_int_head_t *head = &sc__int_heads[data[at]];
     size_t from = at + head->skip, left = len - from;
     uint64_t bytes = left >= 8 ? sc_load_u64(data + from) : left ? last >> 8 * (8 - left) : 0;
-    out[i] = sc__int_at(head, bytes, &good);
-    at = good ? at + head->length : len;
+    out[i] = sc__int_at(head, bytes, &bad);
+    at += head->length; /* none: it stays there, before the end */
   }
-  return good && at == len;
+  return !bad && at == len;
 }
 
 int64_t sc__cursor_array_long(sc_cursor_t *c) {

@@ -83,22 +83,22 @@ static inline int sc_cursor_next(sc_cursor_t *c, sc_token_t *token) {
 }
 /* What the head of an integer says, for sc__int_at; length 0 where it is no integer's. */
 typedef struct sc_int_head {
-  uint8_t length; /* bytes, the head included */
-  uint8_t skip;   /* bytes before the number: 0 where it is the head itself */
-  uint8_t shift;  /* bits of 8 bytes that are not the number's */
-  uint8_t sign;   /* it has one */
+  uint64_t mask;   /* bits of an int64 that can be set: all, or the number's where it has no sign */
+  uint64_t refuse; /* of those what must not be set: the last of a number up to 2^64-1 */
+  uint8_t length;  /* bytes, the head included */
+  uint8_t skip;    /* bytes before the number: 0 where it is the head itself */
+  uint8_t shift;   /* bits of 8 bytes that are not the number's */
 } sc_int_head_t;
 extern const sc_int_head_t sc__int_heads[256];
 
 /* The integer with that head, from the 8 bytes that begin at the number (those that are not its own
- * do not matter). *good is cleared where there is none, or one above 2^63-1. Without branches: in
- * what native operators read, widths and signs of numbers change from record to record, and each
- * branch that is guessed wrongly costs as much as all of this. */
-static inline int64_t sc__int_at(const sc_int_head_t *head, uint64_t bytes, bool *good) {
-  uint64_t bits = __builtin_bswap64(bytes);
-  int64_t with_sign = (int64_t)bits >> head->shift, without = (int64_t)(bits >> head->shift);
-  *good &= head->length != 0 && (head->sign || without >= 0);
-  return head->sign ? with_sign : without;
+ * do not matter). *bad gets a bit where it is above 2^63-1. Without branches: in what native
+ * operators read, widths and signs of numbers change from record to record, and each branch that is
+ * guessed wrongly costs as much as all of this. */
+static inline int64_t sc__int_at(const sc_int_head_t *head, uint64_t bytes, uint64_t *bad) {
+  uint64_t v = (uint64_t)((int64_t)__builtin_bswap64(bytes) >> head->shift) & head->mask;
+  *bad |= v & head->refuse;
+  return (int64_t)v;
 }
 
 /* The same where only an integer is expected: true, or false with the cursor where it was. */
@@ -107,10 +107,10 @@ static inline bool sc_cursor_int(sc_cursor_t *c, int64_t *v) {
   if (c->end - c->at < 9) /* fewer than may be read */
     return sc__cursor_int_long(c, v);
   const sc_int_head_t *head = &sc__int_heads[*c->at];
-  bool good = true;
-  *v = sc__int_at(head, sc_load_u64(c->at + head->skip), &good);
-  c->at += good ? head->length : 0;
-  return good;
+  uint64_t bad = 0;
+  *v = sc__int_at(head, sc_load_u64(c->at + head->skip), &bad);
+  c->at += bad ? 0 : head->length;
+  return head->length && !bad;
 }
 /* Exactly an array of n integers, nothing behind it. */
 bool sc_value_ints(sc_bytes_t value, int64_t *out, uint32_t n);

@@ -168,6 +168,14 @@ static inline int start_handing(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   return 0;
 }
 
+static inline void set_key(sc_link_t *link, bool has, uint16_t group, sc_bytes_t key,
+                           uint64_t hash) {
+  link->context.has_key = has;
+  link->context.key_group = group;
+  link->context.key = key;
+  link->context.key_hash = hash;
+}
+
 /* A watermark or a status comes to an operator. */
 static int receive_signal(sc_chain_t *c, uint32_t at, const sc_item_t *item, sc_error_t *err) {
   if (item->is_watermark) {
@@ -181,22 +189,66 @@ static int receive_signal(sc_chain_t *c, uint32_t at, const sc_item_t *item, sc_
   return start_handing(c, f, err);
 }
 
-/* A record comes to an operator: a frame, unless it was done with it at once. */
-static inline int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item,
-                          sc_error_t *err) {
-  sc_link_t *link = &c->links[at];
-  sc_chain_count_one(&link->records_in);
-  int rc = link->op->ops->begin(link->op, port, item, err);
-  if (rc >= 0 && rc != SC_TAKEN)
-    push(c, ITEM, at)->stepping = true;
-  else if (rc < 0)
-    sc_error_set_operator(err, link->label);
-  return rc < 0 ? rc : 0;
-}
-
 /* Does nothing of the frame remain, once it neither steps nor hands on? */
 static inline bool used_up(const frame_t *f) {
   return !f->stepping && (f->kind == ITEM || f->kind == IDLE || f->kind == HAND);
+}
+
+/* The frame's operator was stepped, which may have given the frame an item. */
+static inline int stepped(sc_chain_t *c, frame_t *f, int rc, sc_error_t *err) {
+  if (rc == SC_DONE || rc == SC_LAST) {
+    f->stepping = false;
+    set_key(f->link, false, 0, (sc_bytes_t){NULL, 0}, 0);
+  }
+  if (rc == SC_EMIT || rc == SC_LAST)
+    rc = start_handing(c, f, err);
+  /* At once, also where an exchange is full now: a task between two records may take a snapshot. */
+  if (!f->handing && used_up(f))
+    c->depth--;
+  return rc;
+}
+
+/* The only chained receiver of what a link emits, if its output leads nowhere else; or NULL. */
+static inline const sc_route_t *only_route(const sc_link_t *link, const sc_item_t *item) {
+  const sc_route_t *r = &link->routes[item->output];
+  return !goes_everywhere(item) && r->n_links == 1 && r->n_exits == 0 ? r : NULL;
+}
+
+/* A record comes to an operator, which may give a last one for it to the next operator, and so on:
+ * as long as nothing but that is left to do no frame is made. */
+static int receive(sc_chain_t *c, uint32_t at, uint32_t port, const sc_item_t *item,
+                   sc_error_t *err) {
+  sc_item_t out;
+  for (;;) {
+    sc_link_t *link = &c->links[at];
+    sc_chain_count_one(&link->records_in);
+    int rc = link->op->ops->begin(link->op, port, item, err);
+    if (rc == SC_TAKEN)
+      return 0;
+    if (rc >= 0 && !sc_chain_goes_on(c)) {
+      push(c, ITEM, at)->stepping = true;
+      return 0;
+    }
+    rc = rc < 0 ? rc : link->op->ops->step(link->op, &out, err);
+    if (rc < 0) {
+      sc_error_set_operator(err, link->label);
+      return rc;
+    }
+    const sc_route_t *r = rc == SC_LAST ? only_route(link, &out) : NULL;
+    if (!r) {
+      frame_t *f = push(c, ITEM, at);
+      f->stepping = true;
+      if (rc == SC_EMIT || rc == SC_LAST)
+        f->item = out;
+      rc = stepped(c, f, rc, err);
+      return rc < 0 ? rc : 0;
+    }
+    sc_chain_count_one(&link->records_out);
+    set_key(link, false, 0, (sc_bytes_t){NULL, 0}, 0);
+    at = r->links[0];
+    port = r->ports[0];
+    item = &out;
+  }
 }
 
 /* Hand the top frame's item to chained receivers, up to the first that has to be stepped and so
@@ -225,14 +277,6 @@ static int hand_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
   if (used_up(f))
     c->depth--;
   return 0;
-}
-
-static inline void set_key(sc_link_t *link, bool has, uint16_t group, sc_bytes_t key,
-                           uint64_t hash) {
-  link->context.has_key = has;
-  link->context.key_group = group;
-  link->context.key = key;
-  link->context.key_hash = hash;
 }
 
 /* The timer's bytes live until the next call to timers, which its own callback may make: copy. */
@@ -313,18 +357,7 @@ static int go_on(sc_chain_t *c, frame_t *f, sc_error_t *err) {
 }
 
 static inline int step(sc_chain_t *c, frame_t *f, sc_error_t *err) {
-  sc_link_t *link = f->link;
-  int rc = link->op->ops->step(link->op, &f->item, err);
-  if (rc == SC_DONE || rc == SC_LAST) {
-    f->stepping = false;
-    set_key(link, false, 0, (sc_bytes_t){NULL, 0}, 0);
-  }
-  if (rc == SC_EMIT || rc == SC_LAST)
-    rc = start_handing(c, f, err);
-  /* At once, also where an exchange is full now: a task between two records may take a snapshot. */
-  if (!f->handing && used_up(f))
-    c->depth--;
-  return rc;
+  return stepped(c, f, f->link->op->ops->step(f->link->op, &f->item, err), err);
 }
 
 bool sc_chain_divisible(const sc_chain_t *c) {

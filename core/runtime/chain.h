@@ -5,7 +5,8 @@
  * is in the middle of something; the top one is stepped. What it emits is written to the exchanges
  * of that output at once and then handed to each operator chained to it, which becomes the new top;
  * the emitter is stepped again only when those are done, so values are borrowed safely and a full
- * exchange suspends everything by simply returning.
+ * exchange suspends everything by simply returning. Most records come to operators that take them
+ * at once, or give one item for each: as long as nothing else is left to do no frame is made.
  *
  *   frame ITEM       begin(record), step ... DONE
  *   frame TIMERS     processing-time timers that are due, one after another
@@ -99,7 +100,7 @@ static inline bool sc_chain_goes_on(sc_chain_t *c) {
 /* Between two records, or between two timers of one watermark: a snapshot may divide it there,
  * since it holds both the watermark and the last one forwarded. */
 bool sc_chain_divisible(const sc_chain_t *c);
-/* Only while idle: begin something. Then sc_chain_run. */
+/* Only while idle: begin something, and do what takes no frame. Then sc_chain_run. */
 int sc_chain_record(sc_chain_t *c, uint32_t port, const sc_item_t *item, sc_error_t *err);
 void sc_chain_watermark(sc_chain_t *c, int64_t watermark);
 void sc_chain_status(sc_chain_t *c, bool idle);
@@ -115,7 +116,8 @@ int sc_chain_poll(sc_chain_t *c, sc_error_t *err);
 /* After a restore: finish advances that the snapshot had begun. */
 void sc_chain_resume_watermarks(sc_chain_t *c);
 
-/* Go on for at most `steps` steps: IDLE (all done), BLOCKED (an exchange is full), SUSPENDED. */
+/* Go on for at most `steps` steps of operators that have frames: IDLE (all done), BLOCKED (an
+ * exchange is full), SUSPENDED. */
 int sc_chain_run(sc_chain_t *c, int steps, sc_error_t *err);
 
 /* The services `chained` and `write` (operator.h); chain_write.c. */

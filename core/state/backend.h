@@ -43,6 +43,13 @@ typedef struct sc_address {
   sc_bytes_t name_space; /* empty for users' states */
 } sc_address_t;
 
+typedef struct sc_place {
+  sc_bytes_t value;         /* as get gives it; empty where there is none */
+  const sc_address_t *at;   /* as given, borrowed */
+  uint32_t hash;            /* the backend's, as is the next */
+  const void *found;        /* NULL: there is no value */
+} sc_place_t;
+
 typedef struct sc_keyed sc_keyed_t;
 typedef struct sc_keyed_snapshot sc_keyed_snapshot_t; /* the backend's */
 typedef struct sc_map_iterator sc_map_iterator_t;     /* the backend's */
@@ -59,6 +66,10 @@ typedef struct sc_keyed_ops {
   /* Value-like states (VALUE, REDUCING, AGGREGATING, LIST as one value). 1 found, 0 not. */
   int (*get)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err);
   int (*put)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_error_t *err);
+  /* A value that is read in order to be replaced is looked for once: find gives its place (1 found,
+   * 0 not), and replace puts a value there, if it is the window's next call. */
+  int (*find)(sc_keyed_t *k, const sc_address_t *at, sc_place_t *place, sc_error_t *err);
+  int (*replace)(sc_keyed_t *k, const sc_place_t *place, sc_bytes_t value, sc_error_t *err);
   /* Removes the value, or all entries of a map. Absent: 0. */
   int (*clear)(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err);
   /* Map states; map keys are key bytes, compared bytewise. */
@@ -120,6 +131,14 @@ static inline int sc_keyed_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t
 static inline int sc_keyed_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t v,
                                sc_error_t *err) {
   return k->ops->put(k, at, v, err);
+}
+static inline int sc_keyed_find(sc_keyed_t *k, const sc_address_t *at, sc_place_t *place,
+                                sc_error_t *err) {
+  return k->ops->find(k, at, place, err);
+}
+static inline int sc_keyed_replace(sc_keyed_t *k, const sc_place_t *place, sc_bytes_t v,
+                                   sc_error_t *err) {
+  return k->ops->replace(k, place, v, err);
 }
 static inline int sc_keyed_clear(sc_keyed_t *k, const sc_address_t *at, sc_error_t *err) {
   return k->ops->clear(k, at, err);

@@ -180,14 +180,7 @@ static void make_room(sc_cells_t *c) {
 
 static inline void set_value(sc_cell_t *e, sc_bytes_t value, size_t room) {
   uint8_t *to = e->data + value_at(e);
-  if (value.len - 8 <= 8) { /* two words that overlap, as in sc_bytes_equal */
-    uint64_t first = sc_load_u64(value.data);
-    uint64_t end = sc_load_u64(value.data + value.len - 8);
-    sc_store_u64(to, first);
-    sc_store_u64(to + value.len - 8, end);
-  } else if (value.len) {
-    memmove(to, value.data, value.len);
-  }
+  sc_bytes_move(to, value);
   e->value_len = (uint32_t)value.len;
   room -= value.len;
   e->room = (uint16_t)((e->room & SC_CELL_SPACED) | (room > ROOM_MAX ? ROOM_MAX : room));
@@ -210,10 +203,8 @@ static sc_cell_t *new_cell(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
     sc_store_u32(to, (uint32_t)at->name_space.len);
     to += 4;
   }
-  if (at->key.len)
-    memcpy(to, at->key.data, at->key.len);
-  if (at->name_space.len)
-    memcpy(to + at->key.len, at->name_space.data, at->name_space.len);
+  sc_bytes_move(to, at->key);
+  sc_bytes_move(to + at->key.len, at->name_space);
   set_value(e, value, size - head);
   return e;
 }
@@ -242,27 +233,25 @@ static void leave(sc_cells_t *c, sc_cell_t *cell, const sc_cells_guard_t *guard)
   add_to(guard->kept, old);
 }
 
-/* May a value of that length stand where this cell's value does? */
-static bool fits(const sc_cell_t *e, size_t len, size_t *room) {
-  *room = (size_t)e->value_len + (e->room & ROOM_MAX);
-  return len <= *room && (*room - len <= ROOM_LEAST || *room - len <= value_at(e) + len);
+bool sc_cells_overwrite(const sc_cell_t *cell, sc_bytes_t value, const sc_cells_guard_t *guard) {
+  sc_cell_t *e = (sc_cell_t *)(uintptr_t)cell;
+  size_t room = (size_t)e->value_len + (e->room & ROOM_MAX), unused = room - value.len;
+  bool fits = value.len <= room && (unused <= ROOM_LEAST || unused <= value_at(e) + value.len);
+  if (!fits || sc_slab_born(&e->slot) <= guard->keep)
+    return false;
+  set_value(e, value, room);
+  return true;
 }
 
 void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
                   const sc_cells_guard_t *guard) {
-  size_t room;
-  sc_cell_t *last = c->last; /* most values are read before they are written */
-  if (last && is(last, at, hash) && sc_slab_born(&last->slot) > guard->keep &&
-      fits(last, value.len, &room)) {
-    set_value(last, value, room);
+  const sc_cell_t *last = c->last; /* most values are read before they are written */
+  if (last && is(last, at, hash) && sc_cells_overwrite(last, value, guard))
     return;
-  }
   uint64_t *found = find(c, at, hash);
   sc_cell_t *old = found ? cell_in(*found) : NULL;
-  if (old && sc_slab_born(&old->slot) > guard->keep && fits(old, value.len, &room)) {
-    set_value(old, value, room);
+  if (old && sc_cells_overwrite(old, value, guard))
     return;
-  }
   sc_cell_t *e = new_cell(c, at, hash, value); /* first: the value may be the old cell's */
   if (old) {
     *found = bucket_of(e, hash);
@@ -274,6 +263,7 @@ void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes
   }
   sc_slab_publish(&e->slot, guard->epoch);
 }
+
 
 void sc_cells_remove(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
                      const sc_cells_guard_t *guard) {

@@ -68,12 +68,9 @@ static sc_cells_t *cells_for_write(sc_groups_t *g, uint16_t group) {
   return c;
 }
 
-bool sc_groups_get(const sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t *value) {
+const sc_cell_t *sc_groups_find(const sc_groups_t *g, const sc_address_t *at, uint32_t hash) {
   sc_cells_t *c = values_of(g, place(g, at->group));
-  const sc_cell_t *e = c ? sc_cells_find(c, at, hash) : NULL;
-  if (e)
-    *value = sc_cell_value(e);
-  return e != NULL;
+  return c ? sc_cells_find(c, at, hash) : NULL;
 }
 
 void sc_groups_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t value,

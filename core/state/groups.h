@@ -21,7 +21,8 @@ typedef struct sc_groups sc_groups_t;
 sc_groups_t *sc_groups_create(sc_key_range_t range);
 void sc_groups_destroy(sc_groups_t *g); /* NULL is fine */
 
-bool sc_groups_get(const sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t *value);
+/* NULL where there is no value. */
+const sc_cell_t *sc_groups_find(const sc_groups_t *g, const sc_address_t *at, uint32_t hash);
 void sc_groups_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
                    const sc_cells_guard_t *guard);
 void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash,

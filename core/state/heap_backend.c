@@ -136,12 +136,36 @@ static void heap_expect(sc_keyed_t *k, uint16_t group, uint64_t key_hash) {
   h->n_expected++;
 }
 
-static int heap_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err) {
+static int heap_find(sc_keyed_t *k, const sc_address_t *at, sc_place_t *place, sc_error_t *err) {
   sc_heap_t *h = sc__heap_of(k);
   int rc = check(h, at, false, 0, err);
   if (rc < 0)
     return rc;
-  return sc_groups_get(h->groups, at, sc_table_hash(at), value);
+  place->at = at;
+  place->hash = sc_table_hash(at);
+  const sc_cell_t *e = sc_groups_find(h->groups, at, place->hash);
+  place->found = e;
+  place->value = e ? sc_cell_value(e) : sc_bytes(NULL, 0);
+  return e != NULL;
+}
+
+static int heap_replace(sc_keyed_t *k, const sc_place_t *place, sc_bytes_t value,
+                        sc_error_t *err) {
+  sc_heap_t *h = sc__heap_of(k);
+  if (value.len > LENGTH_MAX)
+    return refuse(h, &h->states[place->at->state], false, err);
+  sc_cells_guard_t guard = guard_of(h, place->at->group);
+  if (!place->found || !sc_cells_overwrite(place->found, value, &guard))
+    sc_groups_put(h->groups, place->at, place->hash, value, &guard);
+  return 0;
+}
+
+static int heap_get(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err) {
+  sc_place_t place;
+  int rc = heap_find(k, at, &place, err);
+  if (rc > 0)
+    *value = place.value;
+  return rc;
 }
 
 static int heap_put(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_error_t *err) {
@@ -389,6 +413,8 @@ static const sc_keyed_ops_t heap_ops = {
   .declare = heap_declare,
   .expect = heap_expect,
   .get = heap_get,
+  .find = heap_find,
+  .replace = heap_replace,
   .put = heap_put,
   .clear = heap_clear,
   .map_get = heap_map_get,

@@ -248,15 +248,15 @@ static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item
     return sc_fail(err, SC_ECORRUPT, "an event is damaged");
   sc_address_t at = {.state = k->state, .group = context->key_group,
                      .key_hash = context->key_hash, .key = context->key};
-  sc_bytes_t bytes;
-  int rc = sc_keyed_get(context->keyed, &at, &bytes, err);
-  if (rc > 0 && !sc_value_ints(bytes, held, 2))
+  sc_place_t place;
+  int rc = sc_keyed_find(context->keyed, &at, &place, err);
+  if (rc > 0 && !sc_value_ints(place.value, held, 2))
     return sc_fail(err, SC_ECORRUPT, "a counter is damaged");
   int64_t count = held[0] + 1, sum = held[1] + amount;
   uint8_t value[1 + 2 * SC_INT_BYTES_MAX] = {0x92}; /* an array of two */
   uint8_t *end = sc_put_int(sc_put_int(value + 1, count), sum);
   if (rc >= 0)
-    rc = sc_keyed_put(context->keyed, &at, sc_bytes(value, (size_t)(end - value)), err);
+    rc = sc_keyed_replace(context->keyed, &place, sc_bytes(value, (size_t)(end - value)), err);
   k->out[0] = 0x93;
   memcpy(k->out + 1, context->key.data, context->key.len);
   end = sc_put_int(sc_put_int(k->out + 1 + context->key.len, count), amount);

@@ -156,6 +156,20 @@ static void draw_barriers(sim_plan_t *p) {
   }
 }
 
+/* The smallest segments cannot change their size. Drawn apart from the rest. */
+static void draw_debloat(sim_plan_t *p) {
+  sim_settings_t *s = &p->first;
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 520));
+  s->debloat = (sc_debloat_t){.enabled = one_in(&r, 3),
+                              .target_ms = ONE_OF(&r, 1, 10, 50, 200),
+                              .period_ms = ONE_OF(&r, 1, 1, 5, 20),
+                              .samples = (uint32_t)ONE_OF(&r, 1, 3, 20),
+                              .threshold_percent = (uint32_t)ONE_OF(&r, 0, 25)};
+  if (s->debloat.enabled && s->segment_size < 1000)
+    s->segment_size = (uint32_t)ONE_OF(&r, s->segment_size, 500, 1000);
+}
+
 /* While a reader that was idle has a split already, but nobody has heard of it yet, the others may
  * run ahead, and then what it reads is late: where windows would fire again, nobody is idle. */
 static bool may_idle(const sim_plan_t *p) {
@@ -329,6 +343,7 @@ void sim_draw(sim_plan_t *p) {
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
   draw_part(p, &r, sources, operators);
   draw_barriers(p);
+  draw_debloat(p);
   draw_stops(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, one_in(&r, 2) ? 3 : TROUBLES - 2);
   for (uint32_t i = 0; i < disturbances; i++)

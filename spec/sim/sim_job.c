@@ -116,6 +116,7 @@ void sim_job_options(const sim_job_t *j, const char *from, sc_job_options_t *o) 
                           .exclusive_buffers = s.exclusive,
                           .floating_buffers = s.floating,
                           .overdraft_buffers = s.overdraft,
+                          .debloat = s.debloat,
                           .buffer_timeout_ms = s.buffer_timeout_ms,
                           .log_level = SC_LOG_OFF,
                           .from = from};

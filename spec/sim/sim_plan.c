@@ -127,6 +127,7 @@ static void change_network(int64_t lot, sim_settings_t *s) {
   s->floating = (uint32_t)ONE_OF(lot / 16, 0, 0, 1, 8);
   s->overdraft = (uint32_t)ONE_OF(lot / 64, 0, 1, 5, 5);
   s->buffer_timeout_ms = ONE_OF(lot / 256, 0, 1, 10, 100);
+  s->debloat.enabled = s->debloat.period_ms && lot / 1024 % 3 == 0;
 }
 
 void sim_plan_settings(const sim_plan_t *p, uint32_t life, sim_settings_t *out) {
@@ -217,6 +218,9 @@ static void print_settings(const sim_plan_t *p, sc_buf_t *out) {
   sc_buf_printf(out, "  barriers: %s", sim_mode_name(s.mode));
   if (s.mode == SIM_TIMED)
     sc_buf_printf(out, ", %" PRId64 " ms", s.aligned_timeout_ms);
+  if (s.debloat.enabled)
+    sc_buf_printf(out, "; buffers follow throughput: %" PRId64 " ms of work, every %" PRId64 " ms",
+                  s.debloat.target_ms, s.debloat.period_ms);
   sc_buf_printf(out, "%s%s\n", p->modes ? "; another mode in each life" : "",
                 p->networks ? "; other buffers in each life" : "");
 }

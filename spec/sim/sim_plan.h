@@ -12,6 +12,7 @@
 #define SPEC_SIM_PLAN_H
 
 #include "../../core/base/buf.h"
+#include "../../core/exchange/debloater.h"
 #include "../../core/exchange/partitioner.h"
 
 #define SIM_NODES 24
@@ -89,6 +90,7 @@ typedef struct sim_settings {
   int64_t aligned_timeout_ms; /* TIMED */
   uint32_t max_concurrent;    /* checkpoints */
   uint32_t segment_size, exclusive, floating, overdraft;
+  sc_debloat_t debloat;       /* buffers that change their size all the time, or not */
   int64_t buffer_timeout_ms;
 } sim_settings_t;
 

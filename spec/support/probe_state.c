@@ -400,6 +400,19 @@ static int heap_put(lua_State *L) {
   return push_done(L, sc_keyed_put(heap(L), &at, probe_bytes(L, 6), &err), &err);
 }
 
+/* What was there, or nil; now it is another value. */
+static int heap_replace(lua_State *L) {
+  sc_error_t err = SC_ERROR_INIT;
+  sc_address_t at = address(L);
+  sc_place_t place;
+  int found = sc_keyed_find(heap(L), &at, &place, &err);
+  sc_bytes_t before = sc_bytes_copy(found > 0 ? place.value : sc_bytes(NULL, 0));
+  int rc = found < 0 ? found : sc_keyed_replace(heap(L), &place, probe_bytes(L, 6), &err);
+  int pushed = push_found(L, rc < 0 ? rc : found, before, &err);
+  free((void *)(uintptr_t)before.data);
+  return pushed;
+}
+
 /* Put back what get hands out, by the borrowed bytes themselves. */
 static int heap_put_own(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
@@ -751,6 +764,7 @@ static const luaL_Reg functions[] = {
   {"heap_new", heap_new}, {"heap_destroy", heap_destroy}, {"heap_declare", heap_declare},
   {"heap_expect", heap_expect}, {"heap_get", heap_get}, {"heap_put", heap_put},
   {"heap_put_own", heap_put_own},
+  {"heap_replace", heap_replace},
   {"heap_clear", heap_clear}, {"heap_map_get", heap_map_get}, {"heap_map_put", heap_map_put},
   {"heap_map_remove", heap_map_remove}, {"heap_map_remove_all", heap_map_remove_all},
   {"heap_map_first", heap_map_first}, {"heap_iterate", heap_iterate}, {"heap_next", heap_next},

@@ -88,6 +88,13 @@ describe("heap backend over random histories", function()
     assert.equal(run.values[at], probe.heap_get(run.h, run.v, g, k, s), fail_text(run))
   end
 
+  function ops.replace(run)
+    local g, k, s, at = pick()
+    local before, now = run.values[at], value()
+    run.values[at] = now
+    assert.equal(before, probe.heap_replace(run.h, run.v, g, k, s, now), fail_text(run))
+  end
+
   function ops.map_put(run)
     local g, k, s, at = pick()
     local mk = map_key()
@@ -192,8 +199,8 @@ describe("heap backend over random histories", function()
   end
 
   local weights = {
-    put = 6, clear = 2, get = 4, map_put = 8, map_remove = 3, map_get = 4, map_first = 2,
-    iterate = 1, next = 3, freeze = 2, ready = 2, write = 1, done = 1, abort = 1, step = 4,
+    put = 4, replace = 3, clear = 2, get = 4, map_put = 8, map_remove = 3, map_get = 4,
+    map_first = 2, iterate = 1, next = 3, freeze = 2, ready = 2, write = 1, done = 1, abort = 1, step = 4,
   }
   -- Runs differ in how often cuts begin and deltas fold: with rare ones much is written while the
   -- active delta is the only one, with frequent ones cuts queue up.
