@@ -651,7 +651,7 @@ static int barrier_state(lua_State *L) {
 
 /* ---- input ---- */
 
-/* input_new(channels, ports or nil) */
+/* input_new(channels, ports or nil, counts barriers only) */
 static int input_new(lua_State *L) {
   uint32_t n;
   sc_channel_t **list = channels_of(L, 1, &n);
@@ -662,6 +662,8 @@ static int input_new(lua_State *L) {
     lua_pop(L, 1);
   }
   sc_input_t *in = sc_input_create(list, ports, n);
+  if (lua_toboolean(L, 3))
+    sc_input_count_only(in);
   free(list);
   free(ports);
   return push_object(L, in);
