@@ -4,6 +4,11 @@
  *
  * The list is the whole of them; a name stands at one place in the code, where the right thing is
  * left out or done wrongly. `sc__planted` belongs to the simulator's program (spec/sim).
+ *
+ * Two faults of a barrier's life have no place here. An end of input cannot be kept with the
+ * in-flight data: it is no part of a buffer, and their files hold nothing but what is. A mailed
+ * trigger cannot come too early: it is sent only where every sender has left, and a sender leaves
+ * when its queues are empty.
  */
 #ifndef SC_BASE_PLANTED_H
 #define SC_BASE_PLANTED_H
@@ -23,6 +28,8 @@
   XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
+  XX(OWN_WATERMARK, "a rescaled task begins with the watermark of the old one of its number")      \
+  XX(FINISH_UNACKED, "a task may leave while a checkpoint still waits for it")                     \
   XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                      \
   XX(LEFT_UNCOMMITTED, "a job that is stopped ends before its sinks have committed")               \
   XX(ACK_EARLY, "a task acknowledges before its output barriers are taken or moved")               \

@@ -1,6 +1,7 @@
 #include "coordinator_parts.h"
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 void sc__coordinator_reserve(sc_coordinator_t *c) {
   uint64_t up_to = sc_ids_ask(&c->ids);
@@ -9,6 +10,8 @@ void sc__coordinator_reserve(sc_coordinator_t *c) {
 }
 
 static bool pending_for(const sc_coordinator_t *c, uint32_t task) {
+  if (SC_PLANTED(FINISH_UNACKED))
+    return false;
   for (const sc_pending_t *p = c->pending; p; p = p->next)
     if (p->attempt == c->attempt && sc_pending_waits_for(p, task))
       return true;

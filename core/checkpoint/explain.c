@@ -23,6 +23,8 @@ void sc_explanation_fini(sc_explanation_t *e) {
 
 /* Less than this before a barrier is no queue: a few records are always on their way. */
 #define QUEUE_BYTES 16384
+/* A storage that writes less a second is slow, however little it was given. */
+#define SLOW_BYTES_PER_S (256 * 1024)
 
 /* ---- words ---- */
 
@@ -68,6 +70,18 @@ static int64_t edge_ns(const sc_explain_input_t *in, uint32_t i) {
           : NULL;
   int64_t sent_ns = from ? barrier_ns(from) : in->prepare_ns;
   return barrier_ns(t) > sent_ns ? barrier_ns(t) - sent_ns : 0;
+}
+
+/* What its asynchronous part took once it could begin. */
+static int64_t work_ns(const sc_explain_subtask_t *t) {
+  int64_t ns = t->async_ns - t->held_ns;
+  return ns > 0 ? ns : 0;
+}
+
+/* ... and once there was a thread for it. */
+static int64_t own_ns(const sc_explain_subtask_t *t) {
+  int64_t ns = work_ns(t) - t->pool_ns;
+  return ns > 0 ? ns : 0;
 }
 
 /* Where it ended, or is stuck: whoever was seen at work goes before who only waits. */
@@ -127,7 +141,8 @@ static uint32_t culprit(const sc_explain_input_t *in, const sc_explanation_t *e)
 
 /* ---- a barrier that came late ---- */
 
-/* One subtask has the queue: at least twice that of any sibling. *most: the longest of theirs. */
+/* One subtask has the queue, and that because at least twice as much was sent to it as to any
+ * sibling: where it is only slower, they get no less. *most: what came to one of them. */
 static bool skewed(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
   const sc_explain_subtask_t *t = &in->subtasks[at];
   bool any = false;
@@ -137,15 +152,18 @@ static bool skewed(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
     if (i == at || other->task != t->task || !other->acknowledged)
       continue;
     any = true;
-    *most = other->queued > *most ? other->queued : *most;
+    *most = other->received > *most ? other->received : *most;
   }
-  return any && t->acknowledged && t->queued >= QUEUE_BYTES && t->queued >= 2 * *most;
+  return any && t->acknowledged && t->queued >= QUEUE_BYTES && t->received > 0 &&
+         t->received / 2 >= *most;
 }
 
 static sc_cause_t cause_of_wait(const sc_explain_input_t *in, uint32_t at, uint64_t *most) {
   const sc_explain_subtask_t *t = &in->subtasks[at];
   if (t->blocked)
     return SC_CAUSE_BLOCKED;
+  if (t->snapshots && !t->acknowledged)
+    return SC_CAUSE_SYNC;
   if (skewed(in, at, most))
     return SC_CAUSE_SKEW;
   if (t->sink && (t->place || t->queued || t->seen))
@@ -176,7 +194,7 @@ static char *of_barrier(const sc_explain_input_t *in, uint32_t at) {
 static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause_t cause,
                              uint64_t most) {
   const sc_explain_subtask_t *t = &in->subtasks[at];
-  char others[WORD];
+  char others[WORD], own[WORD];
   char *place = t->place ? sc_format(", which was seen in %s", t->place) : sc_strdup("");
   char *text = NULL;
   switch (cause) {
@@ -185,13 +203,18 @@ static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause
                      "meanwhile, so give the call a timeout", place);
     break;
   case SC_CAUSE_SKEW:
-    text = sc_format("no other subtask of it had more than %s before its barrier%s: one key, or "
-                     "few, have most of the records, so spread them over more keys",
-                     size(others, most), place);
+    text = sc_format("it got %s since the checkpoint before, no other subtask of it more than "
+                     "%s%s%s: one key, or few, have most of the records, so spread them over more "
+                     "keys", size(own, t->received), size(others, most),
+                     t->place ? ", and was seen in " : "", t->place ? t->place : "");
     break;
   case SC_CAUSE_SINK:
     text = sc_format("this sink is slower than what comes before it%s: write in larger batches, or "
                      "raise its parallelism", place);
+    break;
+  case SC_CAUSE_SYNC:
+    text = sc_format("it is in the synchronous part of its snapshot%s, in which it reads no "
+                     "records", place);
     break;
   case SC_CAUSE_FUNCTION:
     text = sc_format("its user function is slow: it was seen in %s; make it faster, or raise the "
@@ -243,76 +266,122 @@ static void explain_storage(const sc_explain_input_t *in, int64_t ns, const char
 static void explain_sync(const sc_explain_input_t *in, uint32_t at, sc_explanation_t *out) {
   const sc_explain_subtask_t *t = &in->subtasks[at];
   char *head = head_of(in), sync[WORD];
+  char *place = t->snapshots && t->place ? sc_format("; it was seen in %s", t->place)
+                                         : sc_strdup("");
   out->cause = SC_CAUSE_SYNC;
   out->subtask = at;
   out->text = sc_format("%s: the synchronous part of the snapshot of %s took %s, in which it reads "
-                        "no records; keep less in its operators' list state", head, t->name,
-                        span(sync, t->sync_ns));
+                        "no records%s; keep less in its operators' list state", head, t->name,
+                        span(sync, t->sync_ns), place);
+  free(place);
   free(head);
 }
 
+/* Whose writing kept the pool while this one waited for a thread. */
+static uint32_t busiest(const sc_explain_input_t *in, uint32_t at) {
+  for (uint32_t i = 0; i < in->n; i++)
+    if (in->subtasks[i].acknowledged && own_ns(&in->subtasks[i]) > own_ns(&in->subtasks[at]))
+      at = i;
+  return at;
+}
+
+/* Mostly data that was in flight, and so much of it that the storage is not to blame. */
+static bool kept_much(const sc_explain_subtask_t *t) {
+  if (t->persisted == 0 || t->persisted * 2 < t->written)
+    return false;
+  return t->storage_ns * 2 < own_ns(t) ||
+         (double)t->written * 1e9 >= (double)SLOW_BYTES_PER_S * (double)t->storage_ns;
+}
+
 static void explain_async(const sc_explain_input_t *in, uint32_t at, sc_explanation_t *out) {
-  const sc_explain_subtask_t *t = &in->subtasks[at];
   char async[WORD], bytes[WORD];
+  if (in->subtasks[at].pool_ns * 2 > work_ns(&in->subtasks[at]))
+    at = busiest(in, at);
+  const sc_explain_subtask_t *t = &in->subtasks[at];
   out->subtask = at;
-  bool in_flight = t->persisted > 0 && t->persisted * 2 >= t->written;
-  if (!in_flight && t->storage_ns * 2 >= t->async_ns) {
+  if (!kept_much(t) && t->storage_ns * 2 >= own_ns(t)) {
     char *what = sc_format("write the %s of %s", size(bytes, t->written), t->name);
     explain_storage(in, t->storage_ns, what, out);
     free(what);
     return;
   }
   char *head = head_of(in);
-  out->cause = in_flight ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_STATE;
-  out->text = in_flight
+  out->cause = kept_much(t) ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_STATE;
+  out->text = kept_much(t)
       ? sc_format("%s: %s kept %s of data that was in flight, for which its asynchronous part took "
                   "%s; keep less in flight with fewer network buffers, or set "
                   "checkpoint.aligned_timeout", head, t->name, size(bytes, t->persisted),
-                  span(async, t->async_ns))
+                  span(async, own_ns(t)))
       : sc_format("%s: the asynchronous part of %s, which writes %s of state, took %s; keep less "
                   "state, or raise the operator's parallelism", head, t->name,
-                  size(bytes, t->written), span(async, t->async_ns));
+                  size(bytes, t->written), span(async, own_ns(t)));
   free(head);
 }
 
 /* ---- which part it was ---- */
 
 typedef struct parts {
-  int64_t barrier_ns, sync_ns, async_ns; /* of the last subtask */
+  int64_t barrier_ns, sync_ns, held_ns, work_ns; /* of the last subtask */
+  int64_t longest_ns;                            /* of these and the checkpoint's own */
 } parts_t;
 
-static int64_t longest_of(const sc_explain_input_t *in, const parts_t *p) {
-  int64_t longest = in->waited_ns;
-  const int64_t others[] = {p->barrier_ns, p->sync_ns, p->async_ns, in->prepare_ns, in->finish_ns};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    longest = others[i] > longest ? others[i] : longest;
-  return longest;
+static parts_t parts_of(const sc_explain_input_t *in, uint32_t at) {
+  const sc_explain_subtask_t *t = &in->subtasks[at];
+  int64_t late = barrier_ns(t) - in->prepare_ns;
+  parts_t p = {late > 0 ? late : 0, t->sync_ns, t->held_ns, work_ns(t), in->waited_ns};
+  const int64_t parts[] = {p.barrier_ns, p.sync_ns, p.held_ns, p.work_ns, in->prepare_ns,
+                           in->finish_ns};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    p.longest_ns = parts[i] > p.longest_ns ? parts[i] : p.longest_ns;
+  return p;
+}
+
+/* Whom it waited for whose part began and was held: the one whose synchronous part ended last. */
+static uint32_t holder(const sc_explain_input_t *in, uint32_t at) {
+  const sc_explain_subtask_t *t = in->subtasks;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (t[i].acknowledged &&
+        barrier_ns(&t[i]) + t[i].sync_ns > barrier_ns(&t[at]) + t[at].sync_ns)
+      at = i;
+  return at;
+}
+
+static void explain_part(const sc_explain_input_t *in, uint32_t last, const parts_t *p,
+                         sc_explanation_t *out) {
+  if (p->longest_ns == in->waited_ns)
+    explain_queue(in, out);
+  else if (p->longest_ns == p->barrier_ns)
+    explain_wait(in, culprit(in, out), out);
+  else if (p->longest_ns == p->sync_ns)
+    explain_sync(in, last, out);
+  else if (p->longest_ns == p->work_ns)
+    explain_async(in, last, out);
+  else if (p->longest_ns == in->prepare_ns)
+    explain_storage(in, in->prepare_ns, "make its folder", out);
+  else if (p->longest_ns == in->finish_ns)
+    explain_storage(in, in->finish_ns, "write its _metadata", out);
+  else /* held, and nobody was late for it */
+    explain_wait(in, last, out);
 }
 
 static void explain_slow(const sc_explain_input_t *in, uint32_t last, sc_explanation_t *out) {
-  const sc_explain_subtask_t *t = &in->subtasks[last];
-  if (!t->acknowledged) {
+  if (!in->subtasks[last].acknowledged) {
     if (in->waited_ns > in->took_ns)
       explain_queue(in, out);
     else
       explain_wait(in, last, out);
     return;
   }
-  int64_t late = barrier_ns(t) - in->prepare_ns;
-  const parts_t p = {late > 0 ? late : 0, t->sync_ns, t->async_ns};
-  int64_t longest = longest_of(in, &p);
-  if (longest == in->waited_ns)
-    explain_queue(in, out);
-  else if (longest == p.barrier_ns)
-    explain_wait(in, culprit(in, out), out);
-  else if (longest == p.sync_ns)
-    explain_sync(in, last, out);
-  else if (longest == p.async_ns)
-    explain_async(in, last, out);
-  else if (longest == in->prepare_ns)
-    explain_storage(in, in->prepare_ns, "make its folder", out);
-  else
-    explain_storage(in, in->finish_ns, "write its _metadata", out);
+  parts_t p = parts_of(in, last);
+  if (p.held_ns == p.longest_ns) {
+    last = holder(in, last);
+    free(out->path);
+    out->path = NULL;
+    out->n_path = 0;
+    follow(in, last, out);
+    p = parts_of(in, last);
+  }
+  explain_part(in, last, &p, out);
 }
 
 void sc_explain(const sc_explain_input_t *in, sc_explanation_t *out) {

@@ -6,19 +6,24 @@
  * whose barriers came last. The longest of its parts says what kind of cause it was:
  *
  *   waited before it began                  another checkpoint was in the way      QUEUED
- *   start delay, alignment                  a barrier stood behind records
- *     one subtask's queue, not its siblings'                                       SKEW
+ *   start delay, alignment                  a barrier stood behind records, or a source or another
+ *                                           task of its thread did not come to it
  *     the subtask was seen in a call of C that did not return                      BLOCKED
+ *     one subtask's queue, and it got far more than its siblings                   SKEW
  *     it is a sink                                                                 SINK
- *     it was seen in a function of the user                                        FUNCTION
+ *     it was seen in a function of the user, a source's too                        FUNCTION
  *     else, where bytes were queued                                                IN_FLIGHT
  *   synchronous part                        operators' snapshots                   SYNC
- *   asynchronous part, mostly storage; the folder; _metadata                       STORAGE
- *   asynchronous part, mostly data that was in flight                              IN_FLIGHT
- *   asynchronous part otherwise                                                    STATE
+ *   asynchronous part: until its barriers were taken     as start delay, of whoever took them
+ *                      until a thread was free           of the subtask whose writing kept them
+ *                      mostly storage                                              STORAGE
+ *                      mostly data that was in flight                              IN_FLIGHT
+ *                      otherwise                                                   STATE
+ *   its folder, before; _metadata, behind                                          STORAGE
  *
  * Where several edges on the path were slow, the last of them counts: those before it were full
- * because it was.
+ * because it was. Each row is a job that was made slow in that one way in spec/api/explain_spec
+ * and spec/core/runtime/job_explain_spec.
  *
  * Pure. Threads: any. Ownership: what is given is borrowed; the explanation is the caller's until
  * sc_explanation_fini. Failure: none; what is not known is left out of the sentence.
@@ -53,14 +58,18 @@ typedef struct sc_explain_subtask {
   int64_t ack_ns;          /* from the trigger to the acknowledgement */
   int64_t start_delay_ns;  /* from the trigger to its first barrier */
   int64_t alignment_ns, sync_ns, async_ns;
-  int64_t storage_ns;      /* of async: until the files of its operators were safe */
+  /* Of async: until no barrier was waited for any more, its own or one of a task that writes into
+   * the same file; until the pool had a thread for it; in calls of the storage. */
+  int64_t held_ns, pool_ns, storage_ns;
   uint64_t written;        /* bytes, in-flight data included */
   uint64_t persisted;      /* bytes of in-flight data */
   uint32_t last_from;      /* subtask whose barrier came last, or SC_EXPLAIN_NOBODY */
   uint64_t queued;         /* bytes that stood before that barrier when it was sent */
+  uint64_t received;       /* bytes sent to it since the checkpoint before; 0: not by keys */
   const char *place;       /* function and line where it was seen, or NULL */
   bool seen;               /* its slot ran it when it was looked for */
   bool blocked;            /* and it was in a call that did not come back to Lua */
+  bool snapshots;          /* and it was in the synchronous part of its snapshot */
 } sc_explain_subtask_t;
 
 typedef enum { SC_EXPLAIN_IN_PROGRESS, SC_EXPLAIN_COMPLETED, SC_EXPLAIN_FAILED } sc_explain_end_t;

@@ -8,7 +8,7 @@
 sc_statistics_t *sc_statistics_create(uint32_t history) {
   sc_statistics_t *s = sc_calloc(1, sizeof *s);
   s->history = history ? history : 1;
-  s->explain_after_ms = 1000;
+  s->explain_after_ms = SC_EXPLAIN_AFTER_MS;
   s->entries = sc_calloc(s->history, sizeof *s->entries);
   return s;
 }
@@ -87,6 +87,7 @@ static void acknowledge(sc__entry_t *e, uint32_t subtask, const sc__subtask_entr
   *t = *what;
   t->seen = before.seen;
   t->blocked = before.blocked;
+  t->snapshots = before.snapshots;
   t->place = before.place;
   sc__sizes_add(&e->sizes, &what->sizes);
   e->unaligned |= what->unaligned;
@@ -135,9 +136,12 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
                                                .persisted = snap->persisted_bytes},
                                      .sync_ns = snap->sync_ns,
                                      .async_ns = snap->async_ns,
+                                     .held_ns = snap->held_ns,
+                                     .pool_ns = snap->pool_ns,
                                      .storage_ns = snap->storage_ns,
                                      .last_from = snap->last_from,
                                      .queued = snap->queued_bytes,
+                                     .received = snap->received_bytes,
                                      .alignment_ns = snap->alignment_ns,
                                      .start_delay_ns = snap->start_delay_ns});
 }
@@ -159,7 +163,8 @@ void sc_statistics_waits(const sc_statistics_t *s, bool *waits) {
       waits[k] |= waits_for(sc__statistics_nth(s, i), k);
 }
 
-void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, bool returned) {
+void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, uint32_t how) {
+  bool returned = how & SC_SEEN_RETURNED;
   for (uint32_t i = 0; i < s->count && subtask < s->n_subtasks; i++) {
     sc__entry_t *e = sc__statistics_nth(s, i);
     sc__subtask_entry_t *t = &e->subtasks[subtask];
@@ -167,6 +172,7 @@ void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place,
       continue;
     t->blocked = !place || (t->blocked && returned); /* else it was only slow to answer */
     t->seen = true;
+    t->snapshots = how & SC_SEEN_IN_SNAPSHOT;
     if (place) {
       free(t->place);
       t->place = sc_strdup(place);

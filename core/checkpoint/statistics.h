@@ -46,7 +46,8 @@ void sc_statistics_destroy(sc_statistics_t *s); /* NULL is fine */
 void sc_statistics_add_task(sc_statistics_t *s, const char *name, uint32_t subtasks);
 /* The task that was added last only receives: nothing comes behind it. */
 void sc_statistics_task_is_sink(sc_statistics_t *s);
-/* From when on a checkpoint is slow, and explained; 1 s at first. */
+#define SC_EXPLAIN_AFTER_MS 1000
+/* From when on a checkpoint is slow, and explained; SC_EXPLAIN_AFTER_MS at first. */
 void sc_statistics_explain_after(sc_statistics_t *s, int64_t ms);
 void sc_statistics_triggered(sc_statistics_t *s, const sc_statistics_begin_t *begin);
 void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
@@ -55,9 +56,12 @@ void sc_statistics_ack(sc_statistics_t *s, uint64_t id, int64_t now_ms,
 int64_t sc_statistics_oldest_trigger(const sc_statistics_t *s);
 /* Add the subtasks that a checkpoint in progress waits for: one flag for each. */
 void sc_statistics_waits(const sc_statistics_t *s, bool *waits);
+/* How a subtask was seen: at the place a call of C had just come back; it was in the synchronous
+ * part of its snapshot. Bits. */
+enum { SC_SEEN_RETURNED = 1, SC_SEEN_IN_SNAPSHOT = 2 };
 /* A subtask that is waited for was seen in a function (place), or in a call of C that does not come
- * back (NULL). returned: at the place such a call had just done so. */
-void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, bool returned);
+ * back (NULL). */
+void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place, uint32_t how);
 void sc_statistics_completed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *path);
 void sc_statistics_failed(sc_statistics_t *s, uint64_t id, int64_t now_ms, const char *reason);
 /* A completed one was deleted, since newer ones take its place. */

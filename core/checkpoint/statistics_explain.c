@@ -36,14 +36,18 @@ static sc_explain_subtask_t subtask_of(const sc_statistics_t *s, const sc__entry
                                 .alignment_ns = t->alignment_ns,
                                 .sync_ns = t->sync_ns,
                                 .async_ns = t->async_ns,
+                                .held_ns = t->held_ns,
+                                .pool_ns = t->pool_ns,
                                 .storage_ns = t->storage_ns,
                                 .written = t->sizes.checkpointed,
                                 .persisted = t->sizes.persisted,
                                 .last_from = acknowledged ? t->last_from : SC_EXPLAIN_NOBODY,
                                 .queued = t->queued,
+                                .received = t->received,
                                 .place = t->place,
                                 .seen = t->seen,
-                                .blocked = t->blocked};
+                                .blocked = t->blocked,
+                                .snapshots = t->snapshots};
 }
 
 void sc__statistics_explain(const sc_statistics_t *s, const sc__entry_t *e, int64_t now_ms,

@@ -23,10 +23,12 @@ typedef struct sc__subtask_entry {
   bool unaligned;        /* a barrier of its overtook data */
   sc__sizes_t sizes;
   int64_t sync_ns, async_ns, alignment_ns, start_delay_ns; /* as it measured them */
-  int64_t storage_ns;    /* of async_ns */
+  int64_t held_ns, pool_ns, storage_ns; /* of async_ns (snapshot/handle.h) */
   uint32_t last_from;    /* subtask whose barrier came last, or SC_EXPLAIN_NOBODY */
   uint64_t queued;       /* bytes before that barrier */
+  uint64_t received;     /* bytes that were sent to it since the checkpoint before; 0: no keys */
   bool seen, blocked;    /* at work while it was waited for; in a call of C that did not return */
+  bool snapshots;        /* in its snapshot's synchronous part, when it was seen last */
   char *place;           /* where, or NULL */
 } sc__subtask_entry_t;
 

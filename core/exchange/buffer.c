@@ -59,9 +59,10 @@ sc_buffer_t *sc_pool_take(sc_pool_t *pool, size_t need) {
     b = sc_malloc(sizeof *b + cap);
     b->pool = pool;
     b->cap = cap;
-    b->units = (uint32_t)(((uint64_t)cap + pool->segment_size - 1) / pool->segment_size);
   }
   b->len = b->records = 0;
+  b->limit = cap;
+  b->units = normal ? 1 : (uint32_t)(((uint64_t)cap - 1) / pool->segment_size + 1);
   b->next = NULL;
   atomic_init(&b->refs, 1);
   /* Relaxed: only a count; the buffer's bytes are published by the lock of a channel. */

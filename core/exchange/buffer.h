@@ -2,6 +2,7 @@
  * buffer: the unit of exchange. 32 KiB of records by default, reference counted, from a pool.
  *
  * A record never spans buffers: a larger one gets a buffer of its own size, charged as several.
+ * A writer may leave a buffer earlier (`limit`), and charge it otherwise, before it is queued.
  * The pool keeps freed buffers of the normal size for reuse and counts what is outstanding; it is
  * not what bounds a job (channels do, channel.h), it is what notices a leak: at the end of an
  * attempt nothing may be outstanding.
@@ -26,6 +27,7 @@ typedef struct sc_buffer {
   atomic_uint refs;  /* holders; the last one to leave gives it back */
   sc_pool_t *pool;   /* where it goes back to */
   uint32_t cap;      /* bytes that fit */
+  uint32_t limit;    /* bytes after which its writer leaves it; cap, or less (output.h) */
   uint32_t len;      /* bytes written */
   uint32_t units;    /* how many normal buffers it counts as, >= 1 */
   uint32_t records;  /* records in it */

@@ -285,6 +285,15 @@ void sc_channel_receiver_gone(sc_channel_t *ch) {
   wake(ch, ch->ends.producer_arg); /* (W5) */
 }
 
+void sc_channel_set_buffer_size(sc_channel_t *ch, uint32_t bytes) {
+  /* Relaxed, as is the look: a wish, which holds from whichever buffer is begun next. */
+  atomic_store_explicit(&ch->buffer_size, bytes, memory_order_relaxed);
+}
+
+uint32_t sc_channel_buffer_size(sc_channel_t *ch) {
+  return atomic_load_explicit(&ch->buffer_size, memory_order_relaxed);
+}
+
 void sc_channel_usage(sc_channel_t *ch, uint32_t *buffers, uint64_t *bytes) {
   pthread_mutex_lock(&ch->lock);
   if (buffers)

@@ -18,6 +18,9 @@
  * A channel whose receiver is finished (sc_channel_receiver_gone) takes and drops everything, is
  * never full, and settles a barrier at once.
  *
+ * The receiver may say how large the buffers shall be that are begun for it from now on (flow
+ * control, debloater.h); those that are queued stay as they are.
+ *
  * Barriers (DESIGN section 4; channel_barrier.c). One that overtakes goes to the head of the queue,
  * behind others that stand there already, and keeps the data buffers that it passed (SENDER). One
  * that may overtake later waits at the tail and is *settled* once: taken in its turn with nothing
@@ -48,8 +51,9 @@
  *   (W6) A barrier that may overtake wakes the consumer in any case, after the listener was told:
  *        it may be waiting for room.
  *
- * Threads: push, barrier by the producer's thread; take, peek, capture, drop_capture, receiver_gone
- * by the consumer's; has_room, empty, usage, move from any.
+ * Threads: push, barrier by the producer's thread; take, peek, capture, drop_capture,
+ * receiver_gone, set_buffer_size by the consumer's; has_room, empty, usage, buffer_size, move from
+ * any.
  * Ownership: the channel owns what is queued, a reference on the floating share, and a hold of the
  * cut for each barrier to settle and each capture.
  * Failure: none; a push that the order above forbids is asserted.
@@ -144,6 +148,8 @@ int sc_channel_take_head(sc_channel_t *ch, sc_element_t *out);
 /* Kind of the head element without taking it: -1 where empty. Consumer only. */
 int sc_channel_peek(sc_channel_t *ch);
 void sc_channel_receiver_gone(sc_channel_t *ch);
+void sc_channel_set_buffer_size(sc_channel_t *ch, uint32_t bytes);
+uint32_t sc_channel_buffer_size(sc_channel_t *ch); /* 0: nothing was said, as large as segments */
 void sc_channel_usage(sc_channel_t *ch, uint32_t *buffers, uint64_t *bytes); /* queued now */
 
 #endif

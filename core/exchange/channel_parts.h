@@ -27,6 +27,7 @@ struct sc_channel {
   atomic_uint charged;     /* units - borrowed; written under the lock */
   atomic_bool any;         /* count > 0; written under the lock */
   atomic_bool starved;     /* a has_room has answered false since the last wake of the producer */
+  atomic_uint buffer_size; /* that the receiver asks for; 0: it has not */
   uint32_t exclusive;      /* constant, >= 1 */
   sc_floating_t *floating; /* constant, or NULL */
   sc_channel_ends_t ends;  /* constant */

@@ -100,6 +100,20 @@ uint32_t sc_cut_holds(sc_cut_t *cut) {
   return holds;
 }
 
+bool sc_cut_last_capture(sc_cut_t *cut, uint32_t *edge, uint32_t *sender) {
+  const sc_inflight_part_t *last = NULL;
+  pthread_mutex_lock(&cut->lock);
+  for (uint32_t i = 0; i < cut->inflight.n_parts; i++)
+    if (cut->inflight.parts[i].side == SC_INFLIGHT_RECEIVER)
+      last = &cut->inflight.parts[i]; /* each is added when its capture ends */
+  if (last) {
+    *edge = last->edge;
+    *sender = last->sender;
+  }
+  pthread_mutex_unlock(&cut->lock);
+  return last != NULL;
+}
+
 void sc_cut_take(sc_cut_t *cut, sc_inflight_t *out) {
   pthread_mutex_lock(&cut->lock);
   *out = cut->inflight;

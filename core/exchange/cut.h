@@ -36,6 +36,8 @@ bool sc_cut_drop(sc_cut_t *cut);
 void sc_cut_note_overtaking(sc_cut_t *cut);
 bool sc_cut_overtook(const sc_cut_t *cut);
 uint32_t sc_cut_holds(sc_cut_t *cut); /* how many are left; for specs and messages */
+/* The channel whose capture ended last; false: there was none. Before what was kept is taken. */
+bool sc_cut_last_capture(sc_cut_t *cut, uint32_t *edge, uint32_t *sender);
 /* After done: all that was kept, in no order. */
 void sc_cut_take(sc_cut_t *cut, sc_inflight_t *out);
 

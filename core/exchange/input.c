@@ -282,7 +282,7 @@ uint32_t sc_input_ahead(sc_input_t *in, sc_record_t **records) {
   if (!in->current || in->n_ahead > SC_INPUT_AHEAD - SC_INPUT_BULK)
     return 0;
   uint32_t place = (in->first_ahead + in->n_ahead) % SC_INPUT_AHEAD;
-  sc_assert(place % SC_INPUT_BULK == 0 || in->ahead.len == 0); /* only a buffer's last is not full */
+  sc_assert(place % SC_INPUT_BULK == 0 || in->ahead.len == 0); /* a buffer's last may not be full */
   sc_record_t *bulk = &in->records_ahead[place];
   while (n < SC_INPUT_BULK && in->ahead.len > 0) {
     if (sc_record_read(&in->ahead, &bulk[n]) < 0)

@@ -29,6 +29,7 @@
 #include "../data/record.h"
 #include "barrier.h"
 #include "channel.h"
+#include "debloater.h"
 #include "replay.h"
 #include "usage.h"
 
@@ -77,8 +78,8 @@ void sc_input_set_replay(sc_input_t *in, sc_replay_t *replay);
 /* Next event; 0, or SC_ECORRUPT if a buffer is damaged. */
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
 /* Read on ahead in the buffer that is being read: how many records were read, signals among them,
- * at most SC_INPUT_BULK; 0 where enough are ahead already, or nothing is left. Their key_hash may be
- * set, nothing else, and has then been set when their turn comes. */
+ * at most SC_INPUT_BULK; 0 where enough are ahead already, or nothing is left. Their key_hash may
+ * be set, nothing else, and has then been set when their turn comes. */
 #define SC_INPUT_AHEAD 32 /* records that may be ahead */
 #define SC_INPUT_BULK 8
 uint32_t sc_input_ahead(sc_input_t *in, sc_record_t **records);
@@ -97,6 +98,13 @@ void sc_input_abort(sc_input_t *in, uint64_t id);
 int64_t sc_input_watermark(const sc_input_t *in);
 /* Add its channels to what is counted. Any thread. */
 void sc_input_usage(const sc_input_t *in, sc_usage_t *u);
+/* Its gates: the channels of one edge each, which stand in a row. */
+uint32_t sc_input_n_gates(const sc_input_t *in);
+/* A period of d is over (sc_debloater_due): measure what was read in the time that was not idle, so
+ * much since the beginning, and tell the senders of each gate how large their buffers shall be. As
+ * long as something is left of what was in flight at a restore, nothing is measured: that comes
+ * from files, at another pace. */
+void sc_input_debloat(sc_input_t *in, sc_debloater_t *d, int64_t now_ns, int64_t active_ns);
 /* Only what barriers at the heads of queues bring about (SNAPSHOT, ABORTED), while the caller waits
  * for room, or is between two steps of something longer that a snapshot may divide: true if there
  * was an event. */

@@ -40,21 +40,34 @@ static void seal(lane_t *lane) {
   lane->current = NULL;
 }
 
+/* A buffer that the record goes to the head of. */
+static sc_buffer_t *begin(sc_output_t *o, lane_t *lane, size_t size) {
+  sc_buffer_t *b = sc_pool_take(o->pool, size);
+  uint32_t asked = sc_channel_buffer_size(lane->channel);
+  if (asked && size > asked) {
+    b->limit = (uint32_t)size;
+    b->units = (uint32_t)((size + asked - 1) / asked);
+  } else if (asked && asked < b->cap) {
+    b->limit = asked;
+  }
+  return b;
+}
+
 /* True if a buffer was pushed. */
 static bool write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t size) {
   sc_buffer_t *b = lane->current;
-  bool pushed = b && b->cap - b->len < size;
+  bool pushed = b && b->limit - b->len < size;
   if (pushed) {
     seal(lane);
     b = NULL;
   }
   if (!b)
-    b = lane->current = sc_pool_take(o->pool, size);
+    b = lane->current = begin(o, lane, size);
   sc_record_write(b->data + b->len, r, size);
   b->len += (uint32_t)size;
   b->records++;
   o->bytes += size;
-  if (b->len < b->cap)
+  if (b->len < b->limit)
     return pushed;
   seal(lane);
   return true;

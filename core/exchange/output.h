@@ -2,12 +2,15 @@
  * output: the sending side of one edge at one task: a partitioner, its channels, and for each the
  * buffer being filled.
  *
- * Records are written into the channel's current buffer and pushed when it is full or the next one
- * does not fit. Watermarks and stream status go in band to every channel; a watermark on an output
- * that was said to be idle says first that it is active again (valve.h, V3), except
- * SC_WATERMARK_MAX, which ends the stream. A barrier, END and CLOSE seal the half-filled buffer
- * first. A record never waits here: the task asks sc_output_has_room before it goes on (DESIGN: a
- * full output is a state to wait in).
+ * Records are written into the channel's current buffer and pushed when it is full or the next
+ * one does not fit. It is full when it holds as much as its receiver asks for (as it did when the
+ * buffer was begun: sc_channel_buffer_size). A record that is larger has a buffer to itself, which
+ * counts as several: so a channel holds no more bytes than its units times that size, or one
+ * record. Watermarks and stream status go in band to every channel; a watermark on an output that
+ * was said to be idle says first that it is active again (valve.h, V3), except SC_WATERMARK_MAX,
+ * which ends the stream. A barrier, END and CLOSE seal the half-filled buffer first. A record never
+ * waits here: the task asks sc_output_has_room before it goes on (DESIGN: a full output is a state
+ * to wait in).
  *
  * Threads: the task's slot. Ownership: owns its current buffers; borrows channels and pool (the
  * array of channels and the partitioner are copied). Failure: none.

@@ -13,6 +13,8 @@ void sc_usage_add(sc_usage_t *u, sc_channel_t *ch) {
   u->exclusive_used += ch->units < ch->exclusive ? ch->units : ch->exclusive;
   u->borrowed += ch->borrowed;
   pthread_mutex_unlock(&ch->lock);
+  uint32_t size = sc_channel_buffer_size(ch);
+  u->buffer_size = size > u->buffer_size ? size : u->buffer_size;
   if (!ch->floating || ch->floating == u->last)
     return;
   u->last = ch->floating;

@@ -24,6 +24,7 @@ typedef struct sc_usage {
   uint64_t borrowed;           /* units of floating shares that the channels have now */
   uint64_t floating;           /* units of the shares in all */
   uint64_t available;          /* of these, that nobody has */
+  uint32_t buffer_size;        /* the largest that a receiver asks for; 0: none does */
   const sc_floating_t *last;   /* the share that was counted last */
 } sc_usage_t;
 

@@ -85,20 +85,9 @@ static int read_options(sc_bytes_t options, file_sink_options_t *out, sc_error_t
   return 0;
 }
 
-/* The names of the parts that one list state promises to commit. */
-static int add_promised(sc_sink_names_t *names, sc_bytes_t lists, const char *uid,
-                        sc_error_t *err) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "pending", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; rc >= 0 && i < n; i++) {
-    rc = sc_cursor_value(&c, &item) > 0 ? 0 : SC_ECORRUPT;
-    if (rc == 0)
-      sc_sink_names_add(names, sc_value_field_str(item, "file"));
-  }
-  return rc < 0 ? sc_fail(err, SC_ECORRUPT, "the list of pending parts of sink %s is damaged", uid)
-                : 0;
+static int add_promised(void *names, sc_bytes_t item, sc_error_t *err) {
+  sc_sink_names_add(names, sc_value_field_str(item, "file"));
+  return 0;
 }
 
 static int prepare(void *data, sc_bytes_t options, const char *job_id, const char *uid,
@@ -109,7 +98,7 @@ static int prepare(void *data, sc_bytes_t options, const char *job_id, const cha
   if (rc < 0)
     return rc;
   for (uint32_t i = 0; rc >= 0 && i < past->n_lists; i++)
-    rc = add_promised(&promised, past->lists[i], uid, err);
+    rc = sc_lists_each(past->lists[i], "pending", add_promised, &promised, uid, err);
   char *prefix = sc_sink_prefix(job_id, uid);
   if (rc >= 0)
     rc = sc_sink_prepare(storage, o.dir, prefix, past->fresh ? NULL : &promised, o.existing, err);
@@ -363,7 +352,8 @@ static bool is_name(const char *name) {
   return name && name[0] && !strchr(name, '/');
 }
 
-static int restore_part(file_sink_t *sink, sc_bytes_t item, sc_error_t *err) {
+static int restore_part(void *op, sc_bytes_t item, sc_error_t *err) {
+  file_sink_t *sink = op;
   int64_t id = sc_value_field_int(item, "id", -1);
   char *file = sc_value_field_str(item, "file"), *final = sc_value_field_str(item, "final");
   bool good = id >= 0 && is_name(file) && is_name(final);
@@ -378,20 +368,9 @@ static int restore_part(file_sink_t *sink, sc_bytes_t item, sc_error_t *err) {
 
 static int restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
   file_sink_t *sink = (file_sink_t *)op;
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "pending", &items, &n);
+  int rc = sc_lists_each(lists, "pending", restore_part, op, op->context->label, err);
   if (rc < 0)
-    return sc_fail(err, rc, "%s: the list states are damaged", op->context->label);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; i < n; i++) {
-    if (sc_cursor_value(&c, &item) <= 0)
-      return sc_fail(err, SC_ECORRUPT, "%s: the list of pending parts is damaged",
-                     op->context->label);
-    rc = restore_part(sink, item, err);
-    if (rc < 0)
-      return rc;
-  }
+    return rc;
   if (sink->n_pending > 0) {
     qsort(sink->pending, sink->n_pending, sizeof *sink->pending, by_id);
     sink->commit_upto = sc_sink_part_id(sink->pending[sink->n_pending - 1]);

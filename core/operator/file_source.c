@@ -107,7 +107,8 @@ static int prepare(void *data, sc_bytes_t options, const char *job_id, const cha
 
 /* ---- splits ---- */
 
-static int push_split(file_source_t *s, sc_bytes_t item, sc_error_t *err) {
+static int push_split(void *op, sc_bytes_t item, sc_error_t *err) {
+  file_source_t *s = op;
   file_split_t split = {
       .path = sc_value_field_str(item, "path"),
       .offset = sc_value_field_int(item, "offset", 0),
@@ -123,7 +124,7 @@ static int push_split(file_source_t *s, sc_bytes_t item, sc_error_t *err) {
 }
 
 static int add_split(sc_operator_t *op, sc_bytes_t split, sc_error_t *err) {
-  return push_split((file_source_t *)op, split, err);
+  return push_split(op, split, err);
 }
 
 static void no_more_splits(sc_operator_t *op) {
@@ -294,18 +295,7 @@ static int snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *parts, 
 }
 
 static int restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "splits", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; rc > 0 && i < n; i++) {
-    if (sc_cursor_value(&c, &item) <= 0)
-      return sc_fail(err, SC_ECORRUPT, "%s: the list of splits is damaged", op->context->label);
-    int pushed = push_split((file_source_t *)op, item, err);
-    if (pushed < 0)
-      return pushed;
-  }
-  return rc < 0 ? sc_fail(err, rc, "%s: the list states are damaged", op->context->label) : 0;
+  return sc_lists_each(lists, "splits", push_split, op, op->context->label, err);
 }
 
 static void destroy(sc_operator_t *op) {

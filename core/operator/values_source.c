@@ -95,19 +95,12 @@ static int snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *parts, 
   return 0;
 }
 
+static int restore_split(void *op, sc_bytes_t item, sc_error_t *err) {
+  return start_at(op, sc_value_field_int(item, "at", -1), err);
+}
+
 static int restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "splits", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; rc > 0 && i < n; i++) {
-    if (sc_cursor_value(&c, &item) <= 0)
-      return sc_fail(err, SC_ECORRUPT, "%s: the list of splits is damaged", op->context->label);
-    int started = start_at((values_source_t *)op, sc_value_field_int(item, "at", -1), err);
-    if (started < 0)
-      return started;
-  }
-  return rc < 0 ? sc_fail(err, rc, "%s: the list states are damaged", op->context->label) : 0;
+  return sc_lists_each(lists, "splits", restore_split, op, op->context->label, err);
 }
 
 static void destroy(sc_operator_t *op) {

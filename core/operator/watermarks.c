@@ -142,21 +142,21 @@ static int snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *parts, 
   return 0;
 }
 
+/* The least of several subtasks' counts: no one's records are late because of another's. */
+static int restore_max(void *op, sc_bytes_t item, sc_error_t *err) {
+  watermarks_t *w = op;
+  sc_cursor_t c = sc_cursor(item);
+  sc_token_t t;
+  if (sc_cursor_next(&c, &t) <= 0 || t.type != SC_INT)
+    return sc_fail(err, SC_ECORRUPT, "%s: the greatest timestamp in the state is damaged",
+                   w->op.context->label);
+  if (w->max == SC_WATERMARK_MIN || t.i < w->max)
+    w->max = t.i;
+  return 0;
+}
+
 static int restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
-  watermarks_t *w = (watermarks_t *)op;
-  sc_bytes_t items = {0};
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "max", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; rc > 0 && i < n; i++) {
-    sc_token_t t;
-    if (sc_cursor_next(&c, &t) <= 0 || t.type != SC_INT)
-      return sc_fail(err, SC_ECORRUPT, "%s: the greatest timestamp in the state is damaged",
-                     op->context->label);
-    if (i == 0 || t.i < w->max)
-      w->max = t.i;
-  }
-  return rc < 0 ? sc_fail(err, rc, "%s: the list states are damaged", op->context->label) : 0;
+  return sc_lists_each(lists, "max", restore_max, op, op->context->label, err);
 }
 
 static void destroy(sc_operator_t *op) {

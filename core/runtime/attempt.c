@@ -99,6 +99,8 @@ static sc_channel_t *connect_tasks(sc_attempt_t *a, wiring_t *w, sc_task_t *from
   sc_channel_ends_t ends = {
       .wake = same ? NULL : wake_task, .producer_arg = from, .consumer_arg = to};
   sc_channel_t *ch = sc_channel_create(a->config.exclusive_buffers, floating, &ends);
+  if (a->config.debloat.enabled)
+    sc_channel_set_buffer_size(ch, sc_debloat_start_size(sc_pool_segment_size(a->pool)));
   sc_channel_set_name(ch, &(sc_channel_name_t){
                               .edge = (uint32_t)(e - a->config.graph->edges),
                               .sender = from->subtask,
@@ -164,6 +166,10 @@ static void wire(sc_attempt_t *a) {
     sc_input_set_alarm(a->tasks[i].input, &a->tasks[i].slot->alarm);
     a->tasks[i].n_channels = w.n[i];
     a->tasks[i].flow = sc_flow_create(sc_task_n_counters(&a->tasks[i]));
+    if (a->config.debloat.enabled && w.n[i])
+      a->tasks[i].debloater = sc_debloater_create(&a->config.debloat,
+                                                  sc_pool_segment_size(a->pool),
+                                                  sc_input_n_gates(a->tasks[i].input));
     free(w.channels[i]);
     free(w.ports[i]);
   }
@@ -182,6 +188,7 @@ static void init_slot(sc_attempt_t *a, uint32_t i) {
   atomic_init(&s->turns, 0);
   s->watch.canceled = &a->canceled;
   atomic_init(&s->watch.asked, false);
+  atomic_init(&s->watch.reached, false);
   s->watch.seen = sc__slot_seen;
   s->watch.arg = s;
   sc_buf_t name = SC_BUF_INIT;
@@ -305,7 +312,7 @@ static const sc_task_t *find_named(const sc_slot_t *s, const char *name) {
 
 void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
                        void (*blocked)(void *arg, uint32_t task), void *arg) {
-  for (uint32_t i = 0; i < a->config.n_slots; i++) {
+  for (uint32_t i = 0; a->config.host.create && i < a->config.n_slots; i++) {
     sc_slot_t *s = &a->slots[i];
     const char *running = atomic_load(&s->running);
     uint64_t turn = atomic_load(&s->turns);
@@ -313,12 +320,15 @@ void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
     if (!s->actor.impl || atomic_load(&s->down) || !t || !waits[t->index])
       continue;
     bool same = s->sampled.running == running && s->sampled.turn == turn;
-    if (same && atomic_load(&s->watch.asked)) {
+    /* Not to have answered says something only of a thread that had a processor meanwhile. */
+    bool ran = atomic_load(&s->watch.reached);
+    if (same && ran && atomic_load(&s->watch.asked)) {
       blocked(arg, t->index);
       continue;
     }
     s->sampled.running = running;
     s->sampled.turn = turn;
+    atomic_store(&s->watch.reached, false);
     atomic_store(&s->watch.asked, true);
     sc_world_sample(a->config.world, &s->actor);
   }
@@ -333,6 +343,7 @@ static void destroy_task(sc_task_t *t) {
   sc_keyed_destroy(t->keyed);
   sc_error_clear(&t->error);
   sc_flow_destroy(t->flow);
+  sc_debloater_destroy(t->debloater);
   free(t->chain_name);
   free(t->name);
 }

@@ -61,8 +61,8 @@ typedef enum {
   SC_REPORT_FINISH,         /* the task asks to leave */
   SC_REPORT_ROWS,           /* uid, id, bytes: rows of a collect */
   SC_REPORT_SUPERSEDED,     /* id given up, other: the newer checkpoint whose barrier came first */
-  SC_REPORT_SEEN,           /* bytes: the function and line that the task is in, with a zero; id
-                               1: a call of C had just returned there */
+  SC_REPORT_SEEN,           /* bytes: the function and line that the task is in, with a zero; id:
+                               bits of SC_SEEN_* (checkpoint/statistics.h) */
   SC_REPORT_SLOT_GONE,
   SC_REPORT_RELEASED        /* nothing of the attempt runs any more */
 } sc_report_kind_t;
@@ -98,6 +98,7 @@ typedef struct sc_attempt_config {
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody
                                        waits for another */
   uint32_t segment_size, exclusive_buffers, floating_buffers, overdraft_buffers;
+  sc_debloat_t debloat;             /* of the buffers between tasks */
   uint32_t subtasks_per_file;       /* that share a file of in-flight data; at least 1 */
   int64_t buffer_timeout_ms;
   /* What to restore, by node; NULL: a fresh start. Each may be NULL (new operator). Owned by the
@@ -140,6 +141,8 @@ struct sc_task {
   char *chain_name;                 /* "chain" */
   sc_flow_t *flow;                  /* where its time goes */
   sc_flow_state_t waits;            /* as what it waits after its turn */
+  bool in_snapshot;                 /* its operators take theirs now */
+  sc_debloater_t *debloater;        /* of its input; NULL: it has none, or that is off */
   sc_chain_t chain;
   bool is_source;
   sc_input_t *input;                /* no channels for a source */
@@ -158,6 +161,7 @@ struct sc_task {
   uint64_t stopped_at;              /* stands still since its snapshot of this checkpoint; or 0 */
   bool suspended;                   /* that is complete: it may leave */
   bool asked_finish;
+  uint64_t received_before;         /* bytes that were sent to it before its last snapshot */
   uint64_t first_ended_snapshot;    /* first checkpoint taken after end of input */
   bool final_complete;
   int64_t wake_at_ms;               /* sources: wall clock of the next poll; 0: at once */
@@ -229,8 +233,9 @@ void sc_attempt_cancel(sc_attempt_t *a);
 void sc_attempt_interrupt(sc_attempt_t *a);
 void sc_attempt_destroy(sc_attempt_t *a);
 /* See what keeps the tasks of `waits` (each by number) busy: a task whose user code can be looked
- * at answers with SEEN; blocked(arg, task) is called for one that was in the same call when it was
- * asked for the last time, and has not answered. */
+ * at answers with SEEN; blocked(arg, task) is called for one that was in the same turn when it was
+ * asked for the last time, has had a processor since then, and has not answered. Does nothing where
+ * slots have no hosts. */
 void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
                        void (*blocked)(void *arg, uint32_t task), void *arg);
 void sc_attempt_trigger(sc_attempt_t *a, uint32_t task, const sc_barrier_t *b);

@@ -22,6 +22,8 @@
 typedef struct sc_host_watch {
   const atomic_bool *canceled;  /* what runs is to end; NULL: never */
   atomic_bool asked;            /* where is it? */
+  atomic_bool reached;          /* the signal was handled: the thread has had a processor since. The
+                                   host sets it, in the handler */
   /* The answer, borrowed for the call. returned: from a call of C, which it may have been in since
    * it was asked. */
   void (*seen)(void *arg, const char *place, bool returned);

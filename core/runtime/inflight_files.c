@@ -8,6 +8,7 @@
 #include "../base/mem.h"
 #include "../base/world.h"
 #include "../snapshot/inflight_file.h"
+#include "../snapshot/timed_storage.h"
 
 static void run_work(sc_work_t *work);
 
@@ -22,10 +23,13 @@ typedef struct entry {
   uint64_t checkpoint;
   char *name;                 /* in the checkpoint's folder */
   sc_inflight_writer_t *writer; /* from the first block on; whoever has `busy` uses it */
+  sc_timed_storage_t storage; /* the writer's */
   bool busy;                  /* a thread works on it, or was asked to: others leave it alone */
   bool dead, killed;          /* the checkpoint was aborted; and nothing of its file is left */
   bool over;                  /* published, or failed: `error` */
   uint64_t length, checksum;  /* of the file, when it is written */
+  uint32_t last;              /* member that came through last, ... */
+  int64_t last_ns;            /* ... and when */
   sc_error_t error;
   sc_inflight_share_t *queue, **queue_tail; /* to be written */
   sc_inflight_share_t *waiting; /* written: they wait for the others */
@@ -79,6 +83,12 @@ static uint8_t *progress_of(entry_t *e, uint32_t member) {
   return &e->progress[member % e->files->config.per_file];
 }
 
+static void come_through(entry_t *e, uint32_t member) {
+  *progress_of(e, member) = THROUGH;
+  e->last = member;
+  e->last_ns = sc_world_mono_ns(e->files->config.world);
+}
+
 static entry_t *new_entry(sc_inflight_files_t *f, uint32_t member, uint64_t checkpoint) {
   entry_t *e = sc_calloc(1, sizeof *e + f->config.per_file);
   e->files = f;
@@ -87,6 +97,7 @@ static entry_t *new_entry(sc_inflight_files_t *f, uint32_t member, uint64_t chec
   e->name = sc_format("r%u-g%u-a%" PRIu64 ".inflight", f->config.region, e->group,
                       f->config.attempt);
   e->work.run = run_work;
+  sc_timed_storage_init(&e->storage, f->config.storage, f->config.world);
   e->queue_tail = &e->queue;
   e->next = f->entries;
   f->entries = e;
@@ -210,7 +221,7 @@ static int write_records(entry_t *e, sc_inflight_share_t *share, sc_error_t *err
   const sc_inflight_files_config_t *c = &e->files->config;
   if (!e->writer) {
     char *path = path_of(e);
-    e->writer = sc_inflight_writer_create(c->storage, path, e->checkpoint, c->attempt);
+    e->writer = sc_inflight_writer_create(&e->storage.base, path, e->checkpoint, c->attempt);
     free(path);
   }
   return write_share(c, e->writer, e->name, share, err);
@@ -287,6 +298,8 @@ static sc_inflight_share_t *take_done(entry_t *e) {
   e->queue_tail = &e->queue;
   for (sc_inflight_share_t *s = done; s; s = s->next) {
     sc_error_copy(&s->error, &e->error);
+    s->storage_ns = e->storage.spent_ns;
+    s->waited_ns = s->member != e->last ? e->last_ns : 0;
     for (uint32_t i = 0; i < s->n_handles; i++)
       if (s->handles[i].file && !s->handles[i].directory) {
         s->handles[i].length = e->length;
@@ -375,7 +388,7 @@ void sc_inflight_files_add(sc_inflight_files_t *f, sc_inflight_share_t *share) {
     waits = false;
   }
   if (e && *progress_of(e, share->member) == BEGUN)
-    *progress_of(e, share->member) = THROUGH;
+    come_through(e, share->member);
   share->next = NULL;
   if (waits) {
     *e->queue_tail = share;
@@ -395,7 +408,7 @@ void sc_inflight_files_add(sc_inflight_files_t *f, sc_inflight_share_t *share) {
 
 static void pass(entry_t *e, uint32_t member) {
   if (*progress_of(e, member) == BEGUN)
-    *progress_of(e, member) = THROUGH;
+    come_through(e, member);
   look_at(e);
 }
 

@@ -63,6 +63,8 @@ struct sc_inflight_share {
   uint32_t n_handles;
   uint64_t bytes;           /* of blocks, written or kept again: SPEC G1, persisted */
   uint64_t written;         /* of these, written for this checkpoint */
+  int64_t storage_ns;       /* in calls of the storage, for its whole file */
+  int64_t waited_ns;        /* until when it waited for other members' (monotonic), or 0 */
   sc_error_t error;         /* the room's, as the next */
   sc_inflight_share_t *next;
 };

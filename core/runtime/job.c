@@ -240,6 +240,8 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   job->id = sc_strdup(o->id);
   job->name = sc_strdup(o->name);
   job->options = *o;
+  if (o->explain_after_ms <= 0)
+    job->options.explain_after_ms = SC_EXPLAIN_AFTER_MS;
   job->options.id = job->id;
   job->options.name = job->name;
   job->options.dir = sc_strdup(o->dir);

@@ -55,13 +55,15 @@ typedef struct sc_job_options {
   bool unsynced;                  /* nothing in dir is synced: it outlives the process, but perhaps
                                      not a loss of power. Sinks sync what they write anyway */
   sc_coordinator_config_t checkpoint;
-  int64_t explain_after_ms; /* a checkpoint that takes longer is slow, and is explained */
+  int64_t explain_after_ms; /* a checkpoint that takes longer is slow, and is explained; 0:
+                               SC_EXPLAIN_AFTER_MS (checkpoint/statistics.h) */
   sc_externalized_t externalized;
   bool synchronous; /* snapshots are written while the task waits (SPEC D2's switch) */
   bool at_least_once; /* SPEC A3; never together with checkpoint.unaligned */
   sc_restart_config_t restart;
   uint32_t n_slots;
   uint32_t segment_size, exclusive_buffers, floating_buffers, overdraft_buffers;
+  sc_debloat_t debloat;       /* network.debloat */
   uint32_t subtasks_per_file; /* max_subtasks_per_channel_state_file */
   int64_t buffer_timeout_ms;
   const char *from;               /* NULL: fresh; "latest"; or a path */

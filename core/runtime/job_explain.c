@@ -6,10 +6,13 @@
 #include "../base/mem.h"
 #include "job_parts.h"
 
+/* So long a call of C may take, at least, before it counts as one that does not return. */
+#define LOOK_AGAIN_MS 50
+
 static void is_blocked(void *arg, uint32_t task) {
   sc_job_t *job = arg;
   sc__view_lock(job);
-  sc_statistics_seen(job->view.statistics, task, NULL, false);
+  sc_statistics_seen(job->view.statistics, task, NULL, 0);
   sc__view_unlock(job);
 }
 
@@ -25,7 +28,7 @@ static void look(sc_job_t *job) {
 }
 
 int64_t sc__job_look(sc_job_t *job, int64_t mono_ms) {
-  int64_t after_ms = job->options.explain_after_ms > 0 ? job->options.explain_after_ms : 1;
+  int64_t after_ms = job->options.explain_after_ms;
   sc__view_lock(job);
   int64_t trigger_ms = sc_statistics_oldest_trigger(job->view.statistics);
   sc__view_unlock(job);
@@ -35,8 +38,10 @@ int64_t sc__job_look(sc_job_t *job, int64_t mono_ms) {
     return job->look_at_ms;
   int64_t age_ms = sc__job_now(job) - trigger_ms;
   bool due = age_ms >= after_ms;
-  if (due)
+  if (due) {
     look(job);
+    after_ms = after_ms > LOOK_AGAIN_MS ? after_ms : LOOK_AGAIN_MS;
+  }
   /* A wall clock that was set back puts it off by no more than once the time. */
   int64_t in_ms = due || age_ms < 0 ? after_ms : after_ms - age_ms;
   job->look_at_ms = mono_ms + in_ms;
@@ -46,7 +51,7 @@ int64_t sc__job_look(sc_job_t *job, int64_t mono_ms) {
 void sc__job_seen(sc_job_t *job, const sc_report_t *r) {
   sc__view_lock(job);
   sc_statistics_seen(job->view.statistics, r->task, (const char *)r->bytes.data,
-                     r->id != 0);
+                     (uint32_t)r->id);
   sc__view_unlock(job);
 }
 

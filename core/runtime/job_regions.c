@@ -126,6 +126,7 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
                              .exclusive_buffers = o->exclusive_buffers,
                              .floating_buffers = o->floating_buffers,
                              .overdraft_buffers = o->overdraft_buffers,
+                             .debloat = o->debloat,
                              .subtasks_per_file = o->subtasks_per_file ? o->subtasks_per_file : 1,
                              .buffer_timeout_ms = o->buffer_timeout_ms,
                              .restore = from ? from->plans : NULL,

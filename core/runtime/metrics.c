@@ -114,20 +114,24 @@ static void put_time(map_t *m, const sc_flow_shown_t *f) {
             (double)f->total_ns[SC_FLOW_BACK_PRESSURED] / 1e6);
 }
 
-/* At the speed at which the task reads while it is busy: in the window, else ever. */
+/* Time that was not idle: what is queued is read at the pace of that, which is also what the
+ * debloater goes by. */
+static double active_ns(const int64_t ns[SC_FLOW_STATES]) {
+  return (double)(ns[SC_FLOW_BUSY] + ns[SC_FLOW_READY] + ns[SC_FLOW_BACK_PRESSURED]);
+}
+
+/* At the pace in the window, else ever. */
 static void put_drain_time(map_t *m, const look_t *l) {
-  const sc_flow_shown_t *f = &l->flow;
   uint32_t at = of_input(l->task) + 1;
-  double busy_ns = (double)(f->sampled_ns[SC_FLOW_BUSY] + f->sampled_ns[SC_FLOW_READY]);
-  double bytes = (double)l->grown[at];
-  if (bytes == 0 || busy_ns == 0) {
-    busy_ns = (double)(f->total_ns[SC_FLOW_BUSY] + f->total_ns[SC_FLOW_READY]);
+  double ns = active_ns(l->flow.sampled_ns), bytes = (double)l->grown[at];
+  if (bytes == 0 || ns == 0) {
+    ns = active_ns(l->flow.total_ns);
     bytes = (double)l->counters[at];
   }
   if (l->in.bytes == 0)
     put_float(m, "estimatedTimeToConsumeBuffersMs", 0.0);
-  else if (bytes > 0 && busy_ns > 0)
-    put_float(m, "estimatedTimeToConsumeBuffersMs", (double)l->in.bytes * busy_ns / bytes / 1e6);
+  else if (bytes > 0 && ns > 0)
+    put_float(m, "estimatedTimeToConsumeBuffersMs", (double)l->in.bytes * ns / bytes / 1e6);
 }
 
 static void put_input(map_t *m, const look_t *l) {
@@ -141,7 +145,8 @@ static void put_input(map_t *m, const look_t *l) {
   put_float(m, "inputFloatingBuffersUsage", sc_usage_floating(&l->in));
   put_int(m, "inputQueueLength", (int64_t)l->in.buffers);
   put_int(m, "inputQueueSize", (int64_t)l->in.bytes);
-  put_int(m, "debloatedBufferSize", sc_pool_segment_size(l->attempt->pool));
+  put_int(m, "debloatedBufferSize",
+          l->in.buffer_size ? l->in.buffer_size : sc_pool_segment_size(l->attempt->pool));
   put_drain_time(m, l);
 }
 

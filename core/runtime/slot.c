@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../checkpoint/statistics.h"
 #include "attempt.h"
 
 #define FAR_MS 60000 /* the wall clock may be set: a far deadline is looked at every minute */
@@ -258,7 +259,8 @@ void sc__slot_seen(void *slot, const char *place, bool returned) {
     if (s->tasks[i]->name != running)
       continue;
     sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SEEN, s->tasks[i]->index);
-    r->id = returned;
+    r->id = (returned ? SC_SEEN_RETURNED : 0) |
+            (s->tasks[i]->in_snapshot ? SC_SEEN_IN_SNAPSHOT : 0);
     sc_buf_put(&r->bytes, place, strlen(place) + 1);
     sc_report_post(s->attempt, r);
   }
@@ -300,14 +302,30 @@ static void take_down(sc_slot_t *s) {
   sc_attempt_unref(s->attempt);
 }
 
+/* Between two turns, as the task's other periodic work. */
+static void debloat(sc_task_t *t, int64_t now_ns) {
+  sc_flow_shown_t f;
+  if (!sc_debloater_due(t->debloater, now_ns))
+    return;
+  sc_flow_read(t->flow, now_ns, NULL, &f);
+  int64_t active_ns = f.total_ns[SC_FLOW_BUSY] + f.total_ns[SC_FLOW_READY] +
+                      f.total_ns[SC_FLOW_BACK_PRESSURED];
+  sc_input_debloat(t->input, t->debloater, now_ns, active_ns);
+}
+
 /* What a task's turn was, for its metrics. No clock is looked at for that: a turn ends where the
  * next one begins, or where the slot looks. */
 static void end_turn(sc_slot_t *s, int64_t now_ns) {
   sc_task_t *t = s->turn;
   s->turn = NULL;
-  if (t && t->is_source && s->turn_moved)
+  if (!t)
+    return;
+  if (t->is_source && s->turn_moved)
     sc_task_show_pending(t);
-  if (!t || !sc_flow_end(t->flow, now_ns, s->turn_moved, t->waits))
+  bool mark = sc_flow_end(t->flow, now_ns, s->turn_moved, t->waits);
+  if (t->debloater)
+    debloat(t, now_ns);
+  if (!mark)
     return;
   uint64_t *counters = sc_calloc(sc_task_n_counters(t), sizeof *counters);
   sc_task_counters(t, counters);

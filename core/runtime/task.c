@@ -22,7 +22,7 @@
 #include "attempt.h"
 
 #define TASK_BUDGET_NS 1000000   /* 1 ms a turn, looked at between records */
-#define STRIDE_MAX 64            /* records between two looks at clock and mail */
+#define STRIDE_MAX 64            /* records between two looks at the clock */
 #define STRIDE_NS 20000          /* what they may take together */
 #define STEPS_AT_ONCE 256        /* of the chain, between two looks at the clock */
 #define FOLD_ENTRIES 1024        /* of a heap overlay, each turn: a busy one may write as many */
@@ -134,10 +134,16 @@ static int take_event(sc_task_t *t, const sc_input_event_t *e) {
   return 0;
 }
 
+/* Mail for the slot, a barrier that overtook and waits at a task of it, or a trigger: those go
+ * before the next record, which may be one of a stride that takes much longer than the last. */
+static inline bool is_called(sc_task_t *t) {
+  return sc_mailbox_any(&t->slot->mailbox) ||
+         atomic_load_explicit(&t->slot->alarm, memory_order_relaxed);
+}
+
 /* May the next record follow the last one, without a look at anything else? */
 static inline bool may_go_on(sc_task_t *t) {
-  return sc_chain_idle(&t->chain) && sc_chain_has_room(&t->chain) &&
-         !atomic_load_explicit(&t->slot->alarm, memory_order_relaxed);
+  return sc_chain_idle(&t->chain) && sc_chain_has_room(&t->chain) && !is_called(t);
 }
 
 /* Word of a checkpoint that may overtake has reached the task, and it has not started it: from the
@@ -372,8 +378,7 @@ bool sc_task_step(sc_task_t *t) {
     if (rc <= 0 || t->phase == SC_PHASE_DOWN)
       break;
     moved = true;
-    /* A barrier that overtook waits at a task of this slot, or a trigger: those go first. */
-    if (atomic_load_explicit(&t->slot->alarm, memory_order_relaxed))
+    if (is_called(t))
       break;
     n += (uint32_t)rc;
     if (n < t->stride)
@@ -383,7 +388,7 @@ bool sc_task_step(sc_task_t *t) {
     int64_t now = now_ns(t);
     adapt_stride(t, now - last);
     last = now;
-    if (now - begin > TASK_BUDGET_NS || sc_mailbox_any(&t->slot->mailbox))
+    if (now - begin > TASK_BUDGET_NS)
       break;
   }
   if (rc > 0)

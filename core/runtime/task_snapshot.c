@@ -26,7 +26,15 @@
 
 #include "../base/mem.h"
 #include "../base/planted.h"
+#include "../snapshot/timed_storage.h"
 #include "attempt.h"
+
+/* When the pool had what to do with one of the halves; monotonic. */
+typedef struct half {
+  int64_t submitted_ns, begun_ns, ended_ns;
+  int64_t storage_ns;           /* of that, in calls of the storage */
+  int64_t others_ns;            /* in flight: until when it waited for who shares the file */
+} half_t;
 
 typedef struct snapshot_work {
   sc_work_t work;               /* the state */
@@ -54,8 +62,11 @@ typedef struct snapshot_work {
   sc_keyed_t *window;
   char *dir;                    /* chk-N */
   int64_t created_ns;
+  int64_t released_ns;          /* when its cut was complete */
+  half_t state, in_flight;
   int64_t first_barrier_ns;     /* 0: there was none */
-  bool captures;                /* its start opened captures */
+  bool captures;                /* it overtook its inputs */
+  bool open;                    /* some of its captures were still open then */
 } snapshot_work_t;
 
 static void free_work(snapshot_work_t *w) {
@@ -119,8 +130,10 @@ static int write_keyed(snapshot_work_t *w, sc_error_t *err) {
     return 0;
   sc_handle_t *h = sc_operator_snapshot_add(&w->snapshot->operators[0], SC_HANDLE_KEYED);
   char *name = keyed_file_name(w->task);
-  int rc = w->window->ops->snapshot_write(w->keyed, w->attempt->config.storage, w->dir, name,
-                                          h, err);
+  sc_timed_storage_t timed;
+  sc_timed_storage_init(&timed, w->attempt->config.storage, w->attempt->config.world);
+  int rc = w->window->ops->snapshot_write(w->keyed, &timed.base, w->dir, name, h, err);
+  w->state.storage_ns += timed.spent_ns;
   free(name);
   if (rc >= 0)
     w->snapshot->bytes += h->length;
@@ -148,13 +161,33 @@ static int run_parts(snapshot_work_t *w, sc_error_t *err) {
   return 0;
 }
 
+static int64_t at_least_0(int64_t ns) {
+  return ns > 0 ? ns : 0;
+}
+
+/* Where the time of the asynchronous part went: of the half that ended last. */
+static void measure_async(snapshot_work_t *w) {
+  const half_t *last = w->in_flight.ended_ns > w->state.ended_ns ? &w->in_flight : &w->state;
+  sc_task_snapshot_t *s = w->snapshot;
+  s->async_ns = sc_world_mono_ns(w->attempt->config.world) - w->created_ns;
+  if (last == &w->in_flight) {
+    bool others = last->others_ns > w->released_ns;
+    s->held_ns = at_least_0((others ? last->others_ns : w->released_ns) - w->created_ns);
+  }
+  if (last->submitted_ns)
+    s->pool_ns = at_least_0(last->begun_ns - last->submitted_ns);
+  /* A file that tasks share was begun before this one's share was there. */
+  int64_t own_ns = at_least_0(s->async_ns - s->held_ns - s->pool_ns);
+  s->storage_ns = last->storage_ns < own_ns ? last->storage_ns : own_ns;
+}
+
 /* The end of the pool's part, on the thread that did the last of it. */
 static void acknowledge(snapshot_work_t *w, int rc, sc_error_t *err) {
   sc_attempt_t *a = w->attempt;
   sc_report_t *r = sc_report_new(a, SC_REPORT_ACK, w->task->index);
   r->id = w->id;
   w->snapshot->unaligned = sc_cut_overtook(w->cut);
-  w->snapshot->async_ns = sc_world_mono_ns(a->config.world) - w->created_ns;
+  measure_async(w);
   if (rc < 0 && !SC_PLANTED(LOST_PART)) {
     r->kind = SC_REPORT_DECLINE;
     sc_error_move(&r->error, err);
@@ -182,6 +215,9 @@ static void share_done(sc_inflight_share_t *share, int rc, sc_error_t *err) {
   sc_attempt_t *a = w->attempt;
   w->share_rc = rc;
   sc_error_move(&w->share_error, err);
+  w->in_flight.storage_ns = share->storage_ns;
+  w->in_flight.others_ns = share->waited_ns;
+  w->in_flight.ended_ns = sc_world_mono_ns(a->config.world);
   half_done(w);
   sc_attempt_unref(a);
 }
@@ -192,6 +228,7 @@ static snapshot_work_t *of_share(sc_work_t *work) {
 
 static void run_share(sc_work_t *work) {
   snapshot_work_t *w = of_share(work);
+  w->in_flight.begun_ns = sc_world_mono_ns(w->attempt->config.world);
   sc_cut_take(w->cut, &w->share.data);
   sc_inflight_files_add(w->attempt->files, &w->share);
 }
@@ -199,11 +236,12 @@ static void run_share(sc_work_t *work) {
 static void run_work(sc_work_t *work) {
   snapshot_work_t *w = (snapshot_work_t *)work;
   sc_attempt_t *a = w->attempt;
-  int64_t begin_ns = sc_world_mono_ns(a->config.world);
+  w->state.begun_ns = sc_world_mono_ns(a->config.world);
   w->rc = run_parts(w, &w->error);
-  w->snapshot->storage_ns = sc_world_mono_ns(a->config.world) - begin_ns; /* they sync files */
+  w->state.storage_ns = sc_world_mono_ns(a->config.world) - w->state.begun_ns; /* it syncs files */
   if (w->rc >= 0)
     w->rc = write_keyed(w, &w->error);
+  w->state.ended_ns = sc_world_mono_ns(a->config.world);
   if (w->rc < 0 && w->share.done) /* the checkpoint is lost: nobody waits for others' shares */
     sc_inflight_files_abort(a->files, w->share.member, w->id);
   half_done(w);
@@ -211,37 +249,50 @@ static void run_work(sc_work_t *work) {
 }
 
 /* To the pool, or here and now; the attempt is kept until it is done. */
-static void submit(snapshot_work_t *w, sc_work_t *work) {
+static void submit(snapshot_work_t *w, sc_work_t *work, half_t *half) {
   sc_attempt_ref(w->attempt); /* whoever calls has one */
+  half->submitted_ns = sc_world_mono_ns(w->attempt->config.world);
   if (w->at_once)
     work->run(work);
   else
     sc_world_submit(w->attempt->config.world, work);
 }
 
+static uint32_t sender_task(const sc_graph_t *g, uint32_t edge, uint32_t sender) {
+  return g->chains[g->nodes[g->edges[edge].from].chain].first_task + sender;
+}
+
 /* All that an overtaking start held open were captures: the last barrier is in. */
 static void end_alignment(snapshot_work_t *w) {
-  w->snapshot->alignment_bytes = sc_input_taken(w->task->input) - w->taken_before;
+  sc_task_snapshot_t *s = w->snapshot;
+  uint32_t edge, sender;
+  s->alignment_bytes = sc_input_taken(w->task->input) - w->taken_before;
   if (w->first_barrier_ns)
-    w->snapshot->alignment_ns = sc_world_mono_ns(w->attempt->config.world) - w->first_barrier_ns;
+    s->alignment_ns = w->released_ns - w->first_barrier_ns;
+  if (w->open && sc_cut_last_capture(w->cut, &edge, &sender)) {
+    s->last_from = sender_task(w->attempt->config.graph, edge, sender);
+    s->queued_bytes = 0; /* what stood there did not keep it */
+  }
 }
 
 /* The cut is complete. Any slot's thread: a neighbour's barrier may have been the last. */
 static void cut_done(void *arg) {
   snapshot_work_t *w = arg;
+  w->released_ns = sc_world_mono_ns(w->attempt->config.world);
   if (w->captures)
     end_alignment(w);
   if (!w->shares) {
+    w->in_flight.ended_ns = w->released_ns;
     half_done(w);
     return;
   }
   w->shares = false;
-  submit(w, &w->share_work);
+  submit(w, &w->share_work, &w->in_flight);
 }
 
 static void submit_state(snapshot_work_t *w) {
   w->submitted = true;
-  submit(w, &w->work);
+  submit(w, &w->work, &w->state);
 }
 
 static snapshot_work_t *find_work(sc_task_t *t, uint64_t id) {
@@ -437,6 +488,7 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
     w->captures = true;
     sc_cut_note_overtaking(w->cut);
     sc_input_capture(t->input, w->cut);
+    w->open = sc_cut_holds(w->cut) > 1; /* the start's own is one */
   }
   share_inflight(t, w, may);
   if (t->is_source)
@@ -446,24 +498,34 @@ static void cut_channels(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b
 /* Durations up to the end of the synchronous part, which began at `begin`. */
 static void measure(sc_task_t *t, snapshot_work_t *w, const sc_barrier_t *b, int64_t begin) {
   sc_world_t *world = t->attempt->config.world;
-  int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : sc_world_now_ms(world);
+  w->created_ns = sc_world_mono_ns(world);
+  w->snapshot->sync_ns = w->created_ns - begin;
+  /* Without a barrier it begins with the synchronous part, which is no delay. */
+  int64_t begin_ms = sc_world_now_ms(world) - w->snapshot->sync_ns / 1000000;
+  int64_t first_ms = t->first_barrier_ns ? t->first_barrier_ms : begin_ms;
   w->snapshot->start_delay_ns = first_ms > b->timestamp_ms ? (first_ms - b->timestamp_ms) * 1000000
                                                            : 0;
   w->snapshot->alignment_ns = t->first_barrier_ns ? begin - t->first_barrier_ns : 0;
   w->first_barrier_ns = t->first_barrier_ns;
   t->first_barrier_ns = 0;
-  w->created_ns = sc_world_mono_ns(world);
-  w->snapshot->sync_ns = w->created_ns - begin;
+}
+
+/* What was sent to it, so that siblings can be compared: only keys make them differ. */
+static void note_received(sc_task_t *t, sc_task_snapshot_t *snap) {
+  sc_usage_t in = {0};
+  if (!t->keyed)
+    return;
+  sc_input_usage(t->input, &in);
+  snap->received_bytes = in.passed_bytes - t->received_before;
+  t->received_before = in.passed_bytes;
 }
 
 /* Whose barrier was waited for last, and what stood before it. */
 static void note_last(const sc_task_t *t, const sc_input_event_t *e, sc_task_snapshot_t *snap) {
-  const sc_graph_t *g = t->attempt->config.graph;
   snap->alignment_bytes = e->alignment_bytes;
   if (!e->last)
     return;
-  const sc_node_t *from = &g->nodes[g->edges[e->last->edge].from];
-  snap->last_from = g->chains[from->chain].first_task + e->last->sender;
+  snap->last_from = sender_task(t->attempt->config.graph, e->last->edge, e->last->sender);
   snap->queued_bytes = e->last_ahead;
 }
 
@@ -474,7 +536,10 @@ void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e) {
     t->stopped_at = b->id;
   snapshot_work_t *w = new_work(t, b->id);
   cut_channels(t, w, b, e->overtakes);
-  if (snapshot_operators(t, w) < 0) {
+  t->in_snapshot = true;
+  int rc = snapshot_operators(t, w);
+  t->in_snapshot = false;
+  if (rc < 0) {
     drop_open(t, w);
     sc_task_fail(t, &t->error);
     return;
@@ -485,6 +550,7 @@ void sc_task_snapshot(sc_task_t *t, const sc_input_event_t *e) {
       t->first_ended_snapshot = b->id;
   }
   note_last(t, e, w->snapshot);
+  note_received(t, w->snapshot);
   w->taken_before = sc_input_taken(t->input) - e->alignment_bytes;
   if (t->keyed)
     t->keyed->ops->freeze(t->keyed, b->id);

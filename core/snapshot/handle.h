@@ -85,9 +85,12 @@ typedef struct sc_task_snapshot {
   uint32_t n_operators;
   /* Durations in ns and sizes in bytes, for statistics (SPEC G1). */
   int64_t start_delay_ns, alignment_ns, sync_ns, async_ns;
-  int64_t storage_ns;       /* of async_ns: until the files of operators were safe */
+  /* Of async_ns: until no barrier was waited for any more; until a thread of the pool was free; in
+   * calls of the storage. Each of the half that ended last (runtime/task_snapshot.c). */
+  int64_t held_ns, pool_ns, storage_ns;
   uint32_t last_from;       /* task whose barrier came last; UINT32_MAX: none did */
   uint64_t queued_bytes;    /* that stood before that barrier when it was sent */
+  uint64_t received_bytes;  /* KEYED: that were sent to it since its snapshot before this one */
   uint64_t bytes;           /* written for this checkpoint */
   uint64_t alignment_bytes; /* processed between the first barrier and the last */
   bool unaligned;           /* a barrier of it overtook */

@@ -75,6 +75,20 @@ int sc_lists_find(sc_bytes_t lists, const char *name, sc_bytes_t *items, uint32_
   return count < 0 ? SC_ECORRUPT : 0;
 }
 
+int sc_lists_each(sc_bytes_t lists, const char *name,
+                  int (*each)(void *arg, sc_bytes_t item, sc_error_t *err), void *arg,
+                  const char *who, sc_error_t *err) {
+  sc_bytes_t items = {0}, item;
+  uint32_t n = 0;
+  int rc = sc_lists_find(lists, name, &items, &n);
+  if (rc < 0)
+    return sc_fail(err, rc, "the list state '%s' of %s is damaged", name, who);
+  sc_cursor_t c = sc_cursor(items);
+  for (rc = 0; rc >= 0 && sc_cursor_value(&c, &item) > 0;)
+    rc = each(arg, item, err);
+  return rc < 0 ? rc : 0;
+}
+
 /* ---- planning ---- */
 
 typedef struct parts {

@@ -53,7 +53,8 @@ static void plan_watermarks(const sc_metadata_operator_t *old, sc_restore_operat
   }
   for (uint32_t i = 0; i < plan->parallelism; i++) {
     sc_restore_subtask_t *to = &plan->subtasks[i];
-    bool same = plan->parallelism == old->parallelism;
+    bool same = plan->parallelism == old->parallelism ||
+                (SC_PLANTED(OWN_WATERMARK) && i < old->parallelism);
     to->watermark = same ? old->subtasks[i].state.watermark : watermark;
     to->forwarded = same ? old->subtasks[i].state.forwarded : forwarded;
     to->idle = same ? old->subtasks[i].state.idle : idle;

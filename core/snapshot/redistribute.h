@@ -62,5 +62,11 @@ void sc_lists_list(sc_buf_t *out, const char *name, int mode, uint32_t n_items);
 /* Items of a named list: 1 and a cursor-ready array body (n values) in *items and *n; 0 where
  * absent; SC_ECORRUPT. */
 int sc_lists_find(sc_bytes_t lists, const char *name, sc_bytes_t *items, uint32_t *n);
+/* Call `each` for every item of a named list, of which there may be none. Stops at its first
+ * negative result, which is returned, with what `each` said in err; SC_ECORRUPT where the bytes are
+ * damaged. `who` is whose they are, for the message. */
+int sc_lists_each(sc_bytes_t lists, const char *name,
+                  int (*each)(void *arg, sc_bytes_t item, sc_error_t *err), void *arg,
+                  const char *who, sc_error_t *err);
 
 #endif

@@ -45,6 +45,8 @@ __attribute__((no_sanitize_thread)) static void on_signal(int number) {
   if (!current)
     return;
   current->asked = 1;
+  if (current->watch)
+    atomic_store(&current->watch->reached, true);
   lua_State *L = current->running;
   if (L)
     lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);

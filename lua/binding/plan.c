@@ -222,6 +222,19 @@ static int read_restart(lua_State *L, sc_job_options_t *o, sc_error_t *err) {
   return rc;
 }
 
+/* plan.job.network is on top; the defaults stand in config.lua. */
+static void read_debloat(lua_State *L, sc_debloat_t *d) {
+  *d = (sc_debloat_t){0};
+  if (!push_table(L, "debloat"))
+    return;
+  d->enabled = lsc_field_bool(L, "enabled");
+  d->target_ms = lsc_field_int(L, "target", 1000);
+  d->period_ms = lsc_field_int(L, "period", 200);
+  d->samples = (uint32_t)lsc_field_int(L, "samples", 20);
+  d->threshold_percent = (uint32_t)lsc_field_int(L, "threshold_percentages", 25);
+  lua_pop(L, 1);
+}
+
 static void read_network(lua_State *L, sc_job_options_t *o) {
   o->segment_size = SC_SEGMENT_SIZE_DEFAULT;
   o->exclusive_buffers = 2;
@@ -235,6 +248,7 @@ static void read_network(lua_State *L, sc_job_options_t *o) {
   o->floating_buffers = (uint32_t)lsc_field_int(L, "floating_buffers", o->floating_buffers);
   o->overdraft_buffers = (uint32_t)lsc_field_int(L, "max_overdraft_buffers", o->overdraft_buffers);
   o->buffer_timeout_ms = lsc_field_int(L, "buffer_timeout", o->buffer_timeout_ms);
+  read_debloat(L, &o->debloat);
   lua_pop(L, 1);
 }
 
@@ -276,7 +290,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
       .all_or_none = lsc_field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
-  o->explain_after_ms = lsc_field_int(L, "explain_after", 1000);
+  o->explain_after_ms = lsc_field_int(L, "explain_after", 0);
   o->externalized = externalized(lsc_field_str(L, "externalized", NULL));
   o->synchronous = lsc_field_bool(L, "sync");
   o->at_least_once = lsc_field_bool(L, "at_least_once");

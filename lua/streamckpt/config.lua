@@ -128,7 +128,7 @@ local CHECKPOINT = {
   timeout = { check = longer_than_zero, default = 600000 },
   min_pause = { check = config.duration, default = 0 },
   failure_pause = { check = config.duration, default = 0 },
-  explain_after = { check = config.duration, default = 1000 },
+  explain_after = { check = longer_than_zero, default = 1000 },
   max_concurrent = { check = config.integer(1, 1000), default = 1 },
   tolerable_failures = { check = count_or_unlimited, default = config.UNLIMITED },
   retain = { check = config.integer(1, 1000000), default = 1 },
@@ -182,13 +182,21 @@ local STRATEGIES = {
                         multiplier = 1.5, jitter = 0.1, reset_threshold = 3600000 },
 }
 
+local DEBLOAT = {
+  enabled = { check = config.boolean, default = false },
+  target = { check = longer_than_zero, default = 1000 },
+  period = { check = longer_than_zero, default = 200 },
+  samples = { check = config.integer(1, 1000000), default = 20 },
+  threshold_percentages = { check = config.integer(0, 100), default = 25 },
+}
+
 local NETWORK = {
   segment_size = { check = segment_size, default = 32768 },
   exclusive_buffers = { check = config.integer(1, 100000), default = 2 },
   floating_buffers = { check = config.integer(0, 1000000), default = 8 },
   buffer_timeout = { check = config.duration, default = 100 },
   max_overdraft_buffers = { check = config.integer(0, 1000000), default = 5 },
-  debloat = { unbuilt = true },
+  debloat = { options = DEBLOAT },
 }
 
 local LOG = {

@@ -70,7 +70,9 @@ end
 --     checkpoint.interval) { attempts ("unlimited"), initial_backoff ("1s"), max_backoff ("1min"),
 --     multiplier (1.5), jitter (0.1), reset_threshold ("1h") } },
 --   network { segment_size ("32kb"), exclusive_buffers (2), floating_buffers (8),
---     max_overdraft_buffers (5), buffer_timeout ("100ms") },
+--     max_overdraft_buffers (5), buffer_timeout ("100ms"), debloat { enabled (false; true: buffers are
+--       only so large that what is in flight between two tasks is about target of work),
+--       target ("1s"), period ("200ms"), samples (20), threshold_percentages (25) } },
 --   log { level: what goes to stderr ("warn"; debug, info, error, off), file: what goes there from
 --     info on (DIR/ID/log) }
 -- @return the environment. Raises at the caller's line for an option that is unknown, wrong, or not

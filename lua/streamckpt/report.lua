@@ -105,6 +105,11 @@ local FLOW = {
   { ">in queue", function(row) return percent(row.inPoolUsage, 1) end },
 }
 
+-- A watermark that nothing can come behind is said in a word.
+local function watermark_text(watermark)
+  return watermark == math.maxinteger and "end" or tostring(watermark or "")
+end
+
 local function metrics_text(t)
   if #t == 0 then return "no task runs" end
   local widths, names, has_flow = {}, further_counters(t), false
@@ -123,7 +128,7 @@ local function metrics_text(t)
     local cells = { row.uid, ("%d/%d"):format(row.subtask + 1, widths[row.uid]),
                     tostring(row.numRecordsIn), tostring(row.numRecordsOut) }
     for _, column in ipairs(flow) do cells[#cells + 1] = chained and "" or column[2](row) end
-    cells[#cells + 1] = tostring(row.currentWatermark or "")
+    cells[#cells + 1] = watermark_text(row.currentWatermark)
     for _, name in ipairs(names) do cells[#cells + 1] = tostring(row[name] or "") end
     rows[i] = cells
   end

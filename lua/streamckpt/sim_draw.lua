@@ -84,6 +84,15 @@ local function draw_network(r, own)
   }
 end
 
+-- Sizes of buffers that change all the time, for some runs; as the user wants them, for some others.
+local function draw_debloat(r, own)
+  local which = r:below(3)
+  if which == 1 then return own end
+  if which == 2 then return nil end
+  return { enabled = true, target = r:one_of { 1, 20, 200 }, period = r:one_of { 1, 5, 20 },
+           samples = r:one_of { 1, 3, 20 }, threshold_percentages = r:one_of { 0, 25 } }
+end
+
 --- A run without any failure.
 -- @param number 1, 2, ...: each has another order of turns, and other buffers; but 1 and 2 are alike, except
 --   for what math.random gives
@@ -132,6 +141,7 @@ function sim_draw.disturbed(seed, size, job, widths)
     out.widths[i] = same and out.widths[i - 1] or r:one_of(widths)
     out.slots[i] = r:below(3)
   end
+  out.network.debloat = draw_debloat(r, job.network.debloat) -- last: all else was drawn before there was any
   return out
 end
 

@@ -20,20 +20,10 @@ describe("a script that changed since the checkpoint", function()
 
   -- names: the counts, in the order in which they are built; "=" puts a map in front of the next one.
   local function start(names, start_options)
-    local records, hold, keys, go = RECORDS, HOLD, KEYS, dir .. "/go"
+    local keys = KEYS
     local env = sc.env(trial.options(dir))
-    local stream = env:source { uid = "source", splits = function() return { 1 } end,
-      read = function(ctx, _, at)
-        at = (at or 0) + 1
-        if at > records then return nil end
-        if at > hold then
-          local file = io.open(go)
-          if not file then return at - 1, 2 end
-          file:close()
-        end
-        ctx:emit { k = at % keys }
-        return at
-      end }
+    local stream = trial.source(env, { uid = "source", splits = { 1 }, records = RECORDS, hold = HOLD,
+      go = dir .. "/go", value = function(_, i) return { k = i % keys } end })
     for name in names:gmatch("%S+") do
       if name == "=" then
         stream = stream:map(function(v) return v end):uid("same")

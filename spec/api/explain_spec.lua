@@ -1,6 +1,7 @@
 -- Checkpoints that explain themselves: jobs that are slow in one way, and the sentence that names it. What
 -- is slow is held until the engine has said so, so nothing here depends on how fast the machine is.
 local p = require "support.pipeline"
+local sc = require "streamckpt"
 
 after_each(p.clean)
 
@@ -146,35 +147,107 @@ describe("a checkpoint that is slow is explained by", function()
       p.read(folder .. "/ckpt/spec/log"))
   end)
 
-  it("a key that has most of the records", function()
-    local folder = p.folder()
-    local numbers = {}
-    for i = 1, 2000 do numbers[i] = i end
-    local job = p.start(options(folder, { interval = "1h", explain_after = 300 }), function(env)
-      return p.gated(env, folder, numbers)
-        :map(function(v) return { v = v, filling = ("x"):rep(1000) } end)
-        :key_by(function() return "hot" end)
-        :process { uid = "keyed", on_element = function(_, r)
-          if r.v > 1 then return end
-          io.open(folder .. "/holding", "w"):close()
-          local triggered
-          repeat for _ = 1, 1e5 do end triggered = io.open(folder .. "/triggered") until triggered
-          triggered:close()
-          -- From here on the checkpoint waits, for longer than it may without being explained.
-          local go
-          repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go
-          go:close()
-        end }
+  for _, case in ipairs {
+    { "", {} },
+    { ", though its barrier may overtake", { unaligned = true } },
+    { ", though its barrier may overtake later", { unaligned = true, aligned_timeout = "1h" } },
+  } do
+    it("a source that does not come to its trigger" .. case[1], function()
+      local folder = p.folder()
+      local job = p.start(options(folder, case[2]), function(env)
+        local stuck = env:source {
+          uid = "stuck", splits = function() return { 0 } end,
+          read = function(_, _, at)
+            local stick <close> = io.open(folder .. "/stick")
+            if not stick then return at or 0, 1 end
+            local go
+            repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go -- here it sticks
+            go:close()
+            return nil
+          end,
+        }
+        return p.gated(env, folder, { 1 }):union(stuck):rebalance():map(function(v) return v end):uid("behind")
+      end)
+      p.write(folder .. "/stick", "")
+      local text, id = explained(job, "slow_function")
+      local place = ("explain_spec.lua:%d (the function of line "):format(line_of("-- here it sticks"))
+      assert.matches("stuck", text, 1, true)
+      assert.matches("has not acknowledged it; its user function is slow: it was seen in", text, 1, true)
+      assert.matches(place, text, 1, true)
+      outlast(job, id)
+      p.write(folder .. "/go", "")
+      p.let(folder, "end")
+      assert.equal("finished", assert(p.wait(job)).state)
+      -- Nor do those who waited for it count when it is over: not who aligned, nor who captured.
+      local said = p.read(folder .. "/ckpt/spec/log"):match(("chk %d%%]: (checkpoint %d took [^\n]*)"):format(id, id))
+      assert.matches("its user function is slow: it was seen in", said, 1, true)
+      assert.matches(place, said, 1, true)
     end)
+  end
+
+  it("much state", function()
+    local folder = p.folder()
+    local o = options(folder, { explain_after = 1, sync = false })
+    o.parallelism = 1
+    local job = p.start(o, function(env)
+      return p.gated(env, folder, { 1 })
+        :flat_map(function(_, ctx) for key = 1, 50000 do ctx:emit { key = key } end end)
+        :key_by("key")
+        :process { uid = "keyed", state = { seen = sc.value() }, on_element = function(ctx) ctx.state.seen:set(true) end }
+    end)
+    p.let(folder, 1)
+    -- Of many checkpoints, in whose time nothing else happens, the first that nothing else has delayed.
+    local text
+    p.wait_for(job, function()
+      for _, c in ipairs(job:checkpoints().history) do
+        if c.status == "completed" and c.cause == "large_state" then text = c.explanation end
+      end
+      return text
+    end)
+    assert.matches("the asynchronous part of keyed[^,]* 1/1, which writes [%d.]+ [kM]B of state, took [%d.]+ m?s", text)
     p.let(folder, "end")
-    p.wait_for(job, function() return p.read(folder .. "/holding") end)
-    os.execute(("(until [ -d %s/ckpt/spec/chk-1 ]; do sleep 0.02; done; touch %s/triggered; sleep 1.5; touch %s/go) &"):format(
-      folder, folder, folder))
-    local id = assert(job:checkpoint())
-    local text, cause = job:checkpoints():explain(id)
-    assert.equal("skewed_key", cause, text)
-    assert.matches("keyed[^;]* behind [%d.]+ kB of records; no other subtask of it had more than 0 B before its barrier",
-      text)
     assert.equal("finished", assert(p.wait(job)).state)
+  end)
+
+  -- A keyed operator of two tasks behind an endless source, and the first checkpoint that has completed and is
+  -- explained by the cause. What is slow takes its time at each record, so that barriers pass between two.
+  local function keyed(key_of, slow, cause)
+    local folder = p.folder()
+    local job = p.start(options(folder), function(env)
+      env:source {
+        uid = "endless", splits = function() return { 0 } end,
+        read = function(ctx, _, at)
+          at = at or 0
+          ctx:emit { key = key_of(at), filling = ("x"):rep(1000) }
+          return at + 1
+        end,
+      } :key_by("key")
+        :process { uid = "keyed", on_element = function(ctx, r)
+          if slow(ctx, r) then require "luv".sleep(1) end
+        end }
+        :to(function() end):uid("nowhere")
+    end)
+    local text, id
+    p.wait_for(job, function()
+      for _, c in ipairs(job:checkpoints().history) do
+        if c.status == "completed" and c.cause == cause then text, id = c.explanation, c.id end
+      end
+      return text
+    end)
+    job:cancel()
+    assert.equal("canceled", assert(p.wait(job)).state)
+    return text, id
+  end
+
+  it("a key that has most of the records", function()
+    local text = keyed(function(n) return n % 10 > 0 and "hot" or n end, function() return true end, "skewed_key")
+    assert.matches("reached keyed[^;]* last, after [^;]* behind [%d.]+ kB of records; it got [%d.]+ [kM]B since the "
+      .. "checkpoint before, no other "
+      .. "subtask of it more than [%d.]+ [kM]?B", text)
+  end)
+
+  it("a slow function, where one task is slower than another that gets as much", function()
+    local text = keyed(function(n) return n end, function(ctx) return ctx.subtask == 1 end, "slow_function")
+    assert.matches("keyed[^;]* 2/2 last, after [^;]*; its user function is slow: it was seen in", text)
   end)
 end)

@@ -12,21 +12,10 @@ describe("in-flight data beside broadcast", function()
   after_each(trial.clean)
 
   local function numbers(env, name)
-    local records, keys, splits = RECORDS, KEYS, SPLITS
-    return env:source {
-      uid = name,
-      splits = function()
-        local list = {}
-        for i = 1, splits do list[i] = name .. i end
-        return list
-      end,
-      read = function(ctx, split, at)
-        at = (at or 0) + 1
-        if at > records then return nil end
-        ctx:emit { s = split, i = at, k = at % keys }
-        return at
-      end,
-    }
+    local keys, splits = KEYS, {}
+    for i = 1, SPLITS do splits[i] = name .. i end
+    return trial.source(env, { uid = name, splits = splits, records = RECORDS,
+      value = function(split, i) return { s = split, i = i, k = i % keys } end })
   end
 
   -- dealt and told, the one by turns, the other to every task, of which one alone lets it through; while

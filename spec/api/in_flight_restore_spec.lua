@@ -11,28 +11,16 @@ describe("in-flight data", function()
   before_each(function() dir = trial.folder() end)
   after_each(trial.clean)
 
-  -- What is done with a record in "slow" while the file "go" is not there takes a ms of the slot's time.
-  -- A function gets copies of what it closes over, so the rules stand in its own upvalues.
   local function numbers(env, name)
-    local records, keys, splits = RECORDS, KEYS, SPLITS
-    return env:source {
-      uid = name,
-      splits = function()
-        local list = {}
-        for i = 1, splits do list[i] = name .. i end
-        return list
-      end,
-      read = function(ctx, split, at)
-        at = (at or 0) + 1
-        if at > records then return nil end
-        ctx:emit({ s = split, i = at, k = at % keys }, at)
-        return at
-      end,
-    }
+    local keys, splits = KEYS, {}
+    for i = 1, SPLITS do splits[i] = name .. i end
+    return trial.source(env, { uid = name, splits = splits, records = RECORDS, timestamped = true,
+      value = function(split, i) return { s = split, i = i, k = i % keys } end })
   end
 
   -- straight and dealt: two sources, one by key, one by turns and then by key, both to "stage", which
-  -- sees to the order of the straight one; then by turns to "slow", by key to "count".
+  -- sees to the order of the straight one; then by turns to "slow", which takes a ms of the slot's time for
+  -- each record while the file "go" is not there, then by key to "count".
   local function build(env, o)
     local folder = dir
     local straight = numbers(env, "straight")

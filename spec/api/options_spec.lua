@@ -29,6 +29,12 @@ describe("sc.env", function()
       refusal { max_parallelism = 0 }, 1, true)
     assert.matches("checkpoint.interval must be a duration", refusal { checkpoint = { interval = "soon" } }, 1, true)
     assert.matches("network.segment_size must be a size", refusal { network = { segment_size = "3 miles" } }, 1, true)
+    assert.matches("network.debloat.target must be a duration longer than zero, got 0",
+      refusal { network = { debloat = { target = 0 } } }, 1, true)
+    assert.matches("network.debloat.threshold_percentages must be an integer from 0 to 100, got 101",
+      refusal { network = { debloat = { threshold_percentages = 101 } } }, 1, true)
+    assert.matches("unknown option 'network.debloat.percentages'",
+      refusal { network = { debloat = { percentages = 25 } } }, 1, true)
     assert.matches("restart.strategy must be one of", refusal { restart = { strategy = "always" } }, 1, true)
     assert.matches("id must be a name for a folder", refusal { id = "../up" }, 1, true)
     assert.matches("checkpoint must be a table, got '1s'", refusal { checkpoint = "1s" }, 1, true)
@@ -45,7 +51,7 @@ describe("sc.env", function()
     for _, options in ipairs {
       { state = { backend = "rocksdb" } }, { checkpoint = { compression = true } },
       { checkpoint = { savepoint_dir = "s" } },
-      { network = { debloat = { enabled = true } } }, { state = { changelog = {} } },
+      { state = { changelog = {} } },
     } do
       assert.matches("is not built yet", refusal(options), 1, true)
     end

@@ -6,21 +6,8 @@ local RECORDS, HOLD, BREAK = 60, 30, 45
 
 -- One split of {i = 1} to RECORDS; behind record HOLD it goes on only where the file "go" is there.
 local function source(env, dir, uid)
-  local go, records, hold = dir .. "/go", RECORDS, HOLD
-  return env:source {
-    uid = uid, splits = function() return { 1 } end,
-    read = function(ctx, _, at)
-      at = (at or 0) + 1
-      if at > records then return nil end
-      if at > hold then
-        local file = io.open(go)
-        if not file then return at - 1, 2 end
-        file:close()
-      end
-      ctx:emit { i = at }
-      return at
-    end,
-  }
+  return trial.source(env, { uid = uid, splits = { 1 }, records = RECORDS, hold = HOLD, go = dir .. "/go",
+                             value = function(_, i) return { i = i } end })
 end
 
 -- Raises at record BREAK, but not where the file `mended` is there; `once` makes that file.

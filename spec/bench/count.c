@@ -147,7 +147,7 @@ static void run_job(args_t *a) {
                      .unaligned = a->unaligned != 0},
       .n_slots = (uint32_t)a->slots, .segment_size = 32 * 1024, .exclusive_buffers = 2,
       .floating_buffers = 8, .overdraft_buffers = 5, .subtasks_per_file = 5,
-      .buffer_timeout_ms = 100, .log_level = SC_LOG_WARN, .explain_after_ms = 1000};
+      .buffer_timeout_ms = 100, .log_level = SC_LOG_WARN};
   sc_restart_config("none", &o.restart, &err);
   sc_job_t *job;
   if (!engine || sc_job_start(engine, make_graph(a), &o, &job, &err) < 0)

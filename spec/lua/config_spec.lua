@@ -58,7 +58,8 @@ describe("options of a job", function()
       max_subtasks_per_channel_state_file = 5, compression = false }, c.checkpoint)
     assert.same({ strategy = "none" }, c.restart)
     assert.same({ segment_size = 32768, exclusive_buffers = 2, floating_buffers = 8,
-      max_overdraft_buffers = 5, buffer_timeout = 100 }, c.network)
+      max_overdraft_buffers = 5, buffer_timeout = 100, debloat = { enabled = false, target = 1000, period = 200,
+      samples = 20, threshold_percentages = 25 } }, c.network)
     assert.equals("heap", c.state.backend)
     assert.equals("warn", c.log.level)
   end)
@@ -111,7 +112,6 @@ describe("options of a job", function()
       job { checkpoint = { savepoint_dir = "s" } })
     assert.equals("sc.env: state.backend = 'rocksdb' is not built yet",
       job { state = { backend = "rocksdb" } })
-    assert.equals("sc.env: network.debloat is not built yet", job { network = { debloat = {} } })
     assert.is_false(config.job { checkpoint = { compression = false } }.checkpoint.compression)
   end)
 

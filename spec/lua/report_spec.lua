@@ -45,12 +45,15 @@ describe("report.metrics", function()
       { uid = "parse", name = "map", subtask = 1, attempt = 1, numRecordsIn = 7, numRecordsOut = 7 },
       { uid = "sum", name = "sum", subtask = 0, attempt = 1, numRecordsIn = 1005, numRecordsOut = 0,
         currentWatermark = 1431857100000 },
+      { uid = "done", name = "done", subtask = 0, attempt = 1, numRecordsIn = 1, numRecordsOut = 0,
+        currentWatermark = math.maxinteger },
     }
     assert.equals([[
 operator  task    in  out      watermark  skipped
 parse      1/2  1000  998                       2
 parse      2/2     7    7
-sum        1/1  1005    0  1431857100000]], tostring(t))
+sum        1/1  1005    0  1431857100000
+done       1/1     1    0            end]], tostring(t))
     assert.equals(7, t[2].numRecordsIn)
     assert.matches("^{\n  attempt = 1,\n", tostring(t[1]))
   end)

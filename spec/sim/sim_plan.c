@@ -142,6 +142,20 @@ static void draw_job(sim_plan_t *p, sc_random_t *r) {
   p->pool_threads = 1 + below(r, 4);
 }
 
+/* Buffers that change their size all the time, which the smallest segments cannot; drawn apart from
+ * the rest. */
+static void draw_debloat(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 520));
+  p->debloat = (sc_debloat_t){.enabled = one_in(&r, 3),
+                              .target_ms = ONE_OF(&r, 1, 10, 50, 200),
+                              .period_ms = ONE_OF(&r, 1, 1, 5, 20),
+                              .samples = (uint32_t)ONE_OF(&r, 1, 3, 20),
+                              .threshold_percent = (uint32_t)ONE_OF(&r, 0, 25)};
+  if (p->debloat.enabled && p->segment_size < 1000)
+    p->segment_size = (uint32_t)ONE_OF(&r, p->segment_size, 500, 1000);
+}
+
 /* Drawn apart from the rest, which stays what it was. */
 static void draw_barriers(sim_plan_t *p) {
   sc_random_t r;
@@ -375,6 +389,7 @@ void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut) {
   draw_job(p, &r);
   uint32_t sources = 1 + below(&r, 2) + one_in(&r, 4), operators = below(&r, 5);
   draw_part(p, &r, sources, operators);
+  draw_debloat(p);
   draw_barriers(p);
   draw_stops(p);
   uint32_t disturbances = one_in(&r, 10) ? 0 : 1 + below(&r, SIM_DISTURBANCES - 2);
@@ -474,6 +489,10 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
     sc_buf_puts(out, "  no checkpoints are taken\n");
   if (p->unaligned)
     sc_buf_printf(out, "  barriers may overtake after %" PRId64 " ms\n", p->aligned_timeout_ms);
+  if (p->debloat.enabled)
+    sc_buf_printf(out,
+                  "  buffers follow throughput: %" PRId64 " ms of work, every %" PRId64 " ms\n",
+                  p->debloat.target_ms, p->debloat.period_ms);
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);

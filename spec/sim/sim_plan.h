@@ -12,6 +12,7 @@
 #define SPEC_SIM_PLAN_H
 
 #include "../../core/base/buf.h"
+#include "../../core/exchange/debloater.h"
 #include "../../core/exchange/partitioner.h"
 
 #define SIM_NODES 24
@@ -92,6 +93,7 @@ typedef struct sim_plan {
   bool unaligned;
   int64_t aligned_timeout_ms;
   uint32_t segment_size, exclusive, floating, overdraft;
+  sc_debloat_t debloat;
   int64_t buffer_timeout_ms;
   int64_t look_ns, latency_ns;
   uint32_t pool_threads;

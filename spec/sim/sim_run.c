@@ -268,6 +268,7 @@ static void fill_options(const run_t *r, sc_job_options_t *o) {
                           .exclusive_buffers = p->exclusive,
                           .floating_buffers = p->floating,
                           .overdraft_buffers = p->overdraft,
+                          .debloat = p->debloat,
                           .buffer_timeout_ms = p->buffer_timeout_ms,
                           .log_level = SC_LOG_OFF,
                           .from = r->from};

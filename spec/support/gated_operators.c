@@ -18,6 +18,7 @@ struct gate {
   atomic_bool finished, fails, presses;
   atomic_int_fast64_t plug; /* the subtask that is held up, or -1 */
   bool plugged;         /* it waits; under lock */
+  bool stalls, stalled; /* snapshots wait; one does; under lock */
   pthread_cond_t unplugged;
   pthread_mutex_t lock; /* guards the list */
   reader_t *readers;    /* the ones that live */
@@ -91,6 +92,30 @@ bool gate_plugged(gate_t *g) {
   bool plugged = g->plugged;
   pthread_mutex_unlock(&g->lock);
   return plugged;
+}
+
+void gate_stall(gate_t *g, bool yes) {
+  pthread_mutex_lock(&g->lock);
+  g->stalls = yes;
+  pthread_cond_broadcast(&g->unplugged);
+  pthread_mutex_unlock(&g->lock);
+}
+
+bool gate_stalled(gate_t *g) {
+  pthread_mutex_lock(&g->lock);
+  bool stalled = g->stalled;
+  pthread_mutex_unlock(&g->lock);
+  return stalled;
+}
+
+static void wait_while_stalled(gate_t *g) {
+  pthread_mutex_lock(&g->lock);
+  while (g->stalls) {
+    g->stalled = true;
+    pthread_cond_wait(&g->unplugged, &g->lock);
+  }
+  g->stalled = false;
+  pthread_mutex_unlock(&g->lock);
 }
 
 static void wait_at_plug(gate_t *g, int64_t subtask) {
@@ -174,6 +199,7 @@ static void put_split(sc_buf_t *out, int64_t first, int64_t n) {
 static int reader_snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *parts,
                            sc_error_t *err) {
   reader_t *r = (reader_t *)op;
+  wait_while_stalled(r->gate);
   for (uint32_t i = 0; i < r->n; i++) {
     sc_buf_t item = SC_BUF_INIT;
     put_split(&item, r->splits[i].first, r->splits[i].out);
@@ -183,14 +209,12 @@ static int reader_snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *
   return 0;
 }
 
+static int restore_split(void *op, sc_bytes_t item, sc_error_t *err) {
+  return add_split(op, item, err);
+}
+
 static int reader_restore(sc_operator_t *op, sc_bytes_t lists, sc_error_t *err) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  int rc = sc_lists_find(lists, "splits", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  for (uint32_t i = 0; rc > 0 && i < n && sc_cursor_value(&c, &item) > 0; i++)
-    add_split(op, item, err);
-  return rc < 0 ? rc : 0;
+  return sc_lists_each(lists, "splits", restore_split, op, op->context->label, err);
 }
 
 static void reader_destroy(sc_operator_t *op) {

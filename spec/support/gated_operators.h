@@ -9,7 +9,8 @@
  *
  * A gate may also press: every value then takes the count a while, so that the buffers in front of
  * it fill; and plug a reader: the next poll of that subtask waits until it is unplugged, and its
- * slot with it, so that no barrier passes there.
+ * slot with it, so that no barrier passes there; and stall: readers' snapshots wait until it does
+ * not.
  *
  * Threads: any for the gate's functions. Ownership: create/destroy; the gate outlives the jobs.
  */
@@ -29,6 +30,8 @@ void gate_fail(gate_t *g);                   /* one reader fails once */
 void gate_press(gate_t *g, bool yes);
 void gate_plug(gate_t *g, int64_t subtask);  /* -1: none */
 bool gate_plugged(gate_t *g);                /* the reader waits there */
+void gate_stall(gate_t *g, bool yes);
+bool gate_stalled(gate_t *g);                /* a reader's snapshot waits */
 
 extern const sc_operator_type_t gate_source_type; /* data: the gate */
 extern const sc_operator_type_t tally_type;       /* data: the gate that presses it, or NULL */

@@ -14,6 +14,11 @@ typedef struct picky {
   char text[64];
   uint64_t times, failed;
   int code;
+  bool holds;           /* calls of the operation below wait */
+  char held_operation[16];
+  char held_text[64];
+  uint32_t held;
+  pthread_cond_t released;
 } picky_t;
 
 struct sc_file {
@@ -22,8 +27,18 @@ struct sc_file {
   char *path;
 };
 
+static bool is_held(const picky_t *p, const char *operation, const char *path) {
+  return p->holds && strcmp(operation, p->held_operation) == 0 && strstr(path, p->held_text);
+}
+
 static int check(picky_t *p, const char *operation, const char *path, sc_error_t *err) {
   pthread_mutex_lock(&p->lock);
+  if (is_held(p, operation, path)) {
+    p->held++;
+    while (is_held(p, operation, path))
+      pthread_cond_wait(&p->released, &p->lock);
+    p->held--;
+  }
   bool fails = p->times && strcmp(operation, p->operation) == 0 && strstr(path, p->text);
   p->times -= fails;
   p->failed += fails;
@@ -125,6 +140,7 @@ static void p_unlock(sc_storage_t *s, void *lock) {
 
 static void p_destroy(sc_storage_t *s) {
   sc_storage_destroy(INNER(s));
+  pthread_cond_destroy(&((picky_t *)s)->released);
   pthread_mutex_destroy(&((picky_t *)s)->lock);
   free(s);
 }
@@ -141,6 +157,7 @@ sc_storage_t *picky_create(void) {
   p->base.ops = &ops;
   p->inner = sc_file_storage_create(false);
   pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->released, NULL);
   return &p->base;
 }
 
@@ -162,4 +179,29 @@ uint64_t picky_failed(sc_storage_t *s) {
   uint64_t n = p->failed;
   pthread_mutex_unlock(&p->lock);
   return n;
+}
+
+void picky_hold(sc_storage_t *s, const char *operation, const char *text) {
+  picky_t *p = (picky_t *)s;
+  pthread_mutex_lock(&p->lock);
+  snprintf(p->held_operation, sizeof p->held_operation, "%s", operation);
+  snprintf(p->held_text, sizeof p->held_text, "%s", text);
+  p->holds = true;
+  pthread_mutex_unlock(&p->lock);
+}
+
+uint32_t picky_held(sc_storage_t *s) {
+  picky_t *p = (picky_t *)s;
+  pthread_mutex_lock(&p->lock);
+  uint32_t n = p->held;
+  pthread_mutex_unlock(&p->lock);
+  return n;
+}
+
+void picky_release(sc_storage_t *s) {
+  picky_t *p = (picky_t *)s;
+  pthread_mutex_lock(&p->lock);
+  p->holds = false;
+  pthread_cond_broadcast(&p->released);
+  pthread_mutex_unlock(&p->lock);
 }

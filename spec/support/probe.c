@@ -46,6 +46,7 @@ WEAK void probe_chain(lua_State *L);
 WEAK void probe_world(lua_State *L);
 WEAK void probe_job(lua_State *L);
 WEAK void probe_flow(lua_State *L);
+WEAK void probe_debloat(lua_State *L);
 WEAK void probe_explain(lua_State *L);
 
 __attribute__((visibility("default"))) int luaopen_streamckpt_probe(lua_State *L);
@@ -53,7 +54,8 @@ int luaopen_streamckpt_probe(lua_State *L) {
   void (*const parts[])(lua_State *) = {
       probe_base,     probe_data,  probe_snapshot, probe_exchange, probe_state, probe_checkpoint,
       probe_operator, probe_codec, probe_binding,  probe_graph,    probe_chain, probe_world,
-      probe_job,      probe_inflight, probe_cells, probe_flow, probe_explain};
+      probe_job,      probe_inflight, probe_cells, probe_flow, probe_explain,
+      probe_debloat};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (parts[i])

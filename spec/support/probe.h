@@ -18,6 +18,7 @@ void probe_inflight(lua_State *L); /* snapshot, exchange, runtime: what was in f
 void probe_state(lua_State *L);
 void probe_cells(lua_State *L);    /* core/state's cells, and windows under two threads */
 void probe_flow(lua_State *L);     /* core/runtime/flow: where a task's time goes */
+void probe_debloat(lua_State *L);  /* core/exchange/debloater: how large buffers shall be */
 void probe_explain(lua_State *L);
 void probe_checkpoint(lua_State *L);
 void probe_operator(lua_State *L);

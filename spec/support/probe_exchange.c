@@ -344,6 +344,17 @@ static int channel_usage(lua_State *L) {
   return 2;
 }
 
+/* channel_set_buffer_size(channel, bytes); channel_buffer_size(channel) */
+static int channel_set_buffer_size(lua_State *L) {
+  sc_channel_set_buffer_size(channel_of(L, 1), (uint32_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int channel_buffer_size(lua_State *L) {
+  lua_pushinteger(L, sc_channel_buffer_size(channel_of(L, 1)));
+  return 1;
+}
+
 /* usage({ channel, ... }) -> what the channels of one side hold together */
 static int usage(lua_State *L) {
   sc_usage_t u = {0};
@@ -358,6 +369,7 @@ static int usage(lua_State *L) {
       {"passed_buffers", (double)u.passed_buffers}, {"passed_bytes", (double)u.passed_bytes},
       {"in_pool", sc_usage_in_pool(&u)}, {"out_pool", sc_usage_out_pool(&u)},
       {"exclusive", sc_usage_exclusive(&u)}, {"floating", sc_usage_floating(&u)},
+      {"buffer_size", (double)u.buffer_size},
   };
   lua_newtable(L);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -756,8 +768,8 @@ static int input_clock(lua_State *L) {
   return 0;
 }
 
-/* input_records(input, most): the values of up to `most` records that were read ahead and come next,
- * which are taken, and their port. */
+/* input_records(input, most): the values of up to `most` records that were read ahead and come
+ * next, which are taken, and their port. */
 static int input_records(lua_State *L) {
   uint32_t port = 0, most = (uint32_t)luaL_checkinteger(L, 2);
   const sc_record_t *r;
@@ -803,6 +815,19 @@ static int input_state(lua_State *L) {
   return 2;
 }
 
+/* input_debloat(input, debloater of so many gates, ms, ms so far that were not idle) */
+static int input_debloat(lua_State *L) {
+  sc_debloater_t **d = luaL_checkudata(L, 2, "probe.debloater");
+  sc_input_debloat(object(L, 1), *d, luaL_checkinteger(L, 3) * 1000000,
+                   luaL_checkinteger(L, 4) * 1000000);
+  return 0;
+}
+
+static int input_n_gates(lua_State *L) {
+  lua_pushinteger(L, sc_input_n_gates(object(L, 1)));
+  return 1;
+}
+
 static int input_receiver_gone(lua_State *L) {
   sc_input_receiver_gone(object(L, 1));
   return 0;
@@ -822,6 +847,7 @@ void probe_exchange(lua_State *L) {
       F(channel_drop_capture),
       F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
       F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage), F(usage),
+      F(channel_set_buffer_size), F(channel_buffer_size),
       {"channel_hammer", probe_channel_hammer},
       {"cut_hammer", probe_cut_hammer},
       F(output_new), F(output_destroy), F(output_emit), F(output_watermark), F(output_status),
@@ -837,7 +863,7 @@ void probe_exchange(lua_State *L) {
       F(input_records), F(input_ready),
       F(input_trigger), F(input_capture), F(input_drop_captures), F(input_clock), F(input_spare),
       F(input_word), F(input_haste), F(input_next_urgent),
-      F(input_abort), F(input_state), F(input_receiver_gone),
+      F(input_abort), F(input_state), F(input_receiver_gone), F(input_debloat), F(input_n_gates),
       {NULL, NULL},
   };
   luaL_setfuncs(L, functions, 0);

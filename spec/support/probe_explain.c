@@ -42,14 +42,18 @@ static sc_explain_subtask_t subtask(lua_State *L, int t) {
       .alignment_ns = number(L, t, "alignment", 0) * NS_PER_MS,
       .sync_ns = number(L, t, "sync", 0) * NS_PER_MS,
       .async_ns = number(L, t, "async", 0) * NS_PER_MS,
+      .held_ns = number(L, t, "held", 0) * NS_PER_MS,
+      .pool_ns = number(L, t, "pool", 0) * NS_PER_MS,
       .storage_ns = number(L, t, "storage", 0) * NS_PER_MS,
       .written = (uint64_t)number(L, t, "written", 0),
       .persisted = (uint64_t)number(L, t, "persisted", 0),
       .last_from = (uint32_t)(number(L, t, "from", 0) - 1), /* 0: nobody */
       .queued = (uint64_t)number(L, t, "queued", 0),
+      .received = (uint64_t)number(L, t, "received", number(L, t, "queued", 0)),
       .place = text(L, t, "place"),
       .seen = flag(L, t, "seen"),
-      .blocked = flag(L, t, "blocked")};
+      .blocked = flag(L, t, "blocked"),
+      .snapshots = flag(L, t, "snapshots")};
 }
 
 /* explain { id =, status =, slow =, took =, waited =, prepare =, finish =, subtasks... }

@@ -48,8 +48,11 @@ static int engine_destroy(lua_State *L) {
   engine_t *e = luaL_checkudata(L, 1, ENGINE);
   if (!e->engine)
     return 0;
-  for (int i = 0; i < 2; i++)
+  picky_release(e->storage);
+  for (int i = 0; i < 2; i++) {
     gate_plug(e->gates[i], -1);
+    gate_stall(e->gates[i], false);
+  }
   sc_engine_destroy(e->engine);
   for (int i = 0; i < 2; i++)
     gate_destroy(e->gates[i]);
@@ -74,6 +77,22 @@ static int engine_fail(lua_State *L) {
 static int engine_failed(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)picky_failed(check_engine(L)->storage));
   return 1;
+}
+
+/* engine:hold(operation, text in the path): such calls wait, until engine:release() */
+static int engine_hold(lua_State *L) {
+  picky_hold(check_engine(L)->storage, luaL_checkstring(L, 2), luaL_checkstring(L, 3));
+  return 0;
+}
+
+static int engine_held(lua_State *L) {
+  lua_pushinteger(L, picky_held(check_engine(L)->storage));
+  return 1;
+}
+
+static int engine_release(lua_State *L) {
+  picky_release(check_engine(L)->storage);
+  return 0;
 }
 
 /* Which pipeline's: 1 where nothing is said. */
@@ -107,6 +126,17 @@ static int engine_plug(lua_State *L) {
 
 static int engine_plugged(lua_State *L) {
   lua_pushboolean(L, gate_plugged(check_engine(L)->gates[0]));
+  return 1;
+}
+
+/* engine:stall(yes): snapshots of the readers wait */
+static int engine_stall(lua_State *L) {
+  gate_stall(check_engine(L)->gates[0], lua_toboolean(L, 2));
+  return 0;
+}
+
+static int engine_stalled(lua_State *L) {
+  lua_pushboolean(L, gate_stalled(check_engine(L)->gates[0]));
   return 1;
 }
 
@@ -207,7 +237,7 @@ static sc_graph_t *make_graph(lua_State *L, engine_t *e, sc_error_t *err) {
 
 /* engine:start{dir =, out =, early =, second =, parallelism =, slots =, interval_ms =, retain =,
  * attempts =, delay_ms =, from =, tolerable =, unsynced =, unaligned = 1, timeout_ms =,
- * floating =, per_file =}: a job, or nil, error */
+ * aligned_timeout =, floating =, segment =, per_file =, explain_after =}: a job, or nil, error */
 static int engine_start(lua_State *L) {
   engine_t *e = check_engine(L);
   sc_error_t err = SC_ERROR_INIT;
@@ -220,12 +250,15 @@ static int engine_start(lua_State *L) {
       .from = opt_str(L, "from"),
       .checkpoint = {.interval_ms = interval_ms, .timeout_ms = opt_int(L, "timeout_ms", 600000),
                      .max_concurrent = 1, .unaligned = opt_int(L, "unaligned", 0),
+                     .aligned_timeout_ms = opt_int(L, "aligned_timeout", 0),
                      .tolerable_failures = opt_int(L, "tolerable", -1),
                      .retain = (uint32_t)opt_int(L, "retain", 1)},
       .restart = {.kind = SC_RESTART_FIXED_DELAY, .attempts = opt_int(L, "attempts", 0),
                   .delay_ms = opt_int(L, "delay_ms", 0)},
       .n_slots = (uint32_t)opt_int(L, "slots", opt_int(L, "parallelism", 1)),
-      .segment_size = 256, .exclusive_buffers = 2, .buffer_timeout_ms = 100,
+      .explain_after_ms = opt_int(L, "explain_after", 0),
+      .segment_size = (uint32_t)opt_int(L, "segment", 256), .exclusive_buffers = 2,
+      .buffer_timeout_ms = 100,
       .floating_buffers = (uint32_t)opt_int(L, "floating", 4),
       .subtasks_per_file = (uint32_t)opt_int(L, "per_file", 5),
       .log_level = SC_LOG_OFF};
@@ -424,6 +457,8 @@ static const luaL_Reg engine_methods[] = {
     {"start", engine_start},   {"fail", engine_fail},   {"failed", engine_failed},
     {"allow", engine_allow},   {"finish", engine_finish}, {"break_gate", engine_break},
     {"press", engine_press},   {"plug", engine_plug},   {"plugged", engine_plugged},
+    {"stall", engine_stall}, {"stalled", engine_stalled},
+    {"hold", engine_hold},   {"held", engine_held},   {"release", engine_release},
     {"destroy", engine_destroy}, {"__gc", engine_destroy}, {NULL, NULL},
 };
 

@@ -14,7 +14,7 @@ for rank, name in ipairs(LAYERS) do RANK[name] = rank end
 
 -- Protocols are pure: these rooms get time, chance, threads and files as arguments or not at all.
 local PURE = { "^core/checkpoint/", "^core/data/", "^core/exchange/barrier", "^core/exchange/valve",
-               "^core/state/timer", "^core/state/ttl", "^core/snapshot/redistribute",
+               "^core/exchange/debloater", "^core/state/timer", "^core/state/ttl", "^core/snapshot/redistribute",
                "^core/snapshot/list_plan", "^core/runtime/restart", "^core/runtime/enumerator",
                "^core/runtime/flow" }
 local WORLDLY = { "clock_gettime", "gettimeofday", "time", "pthread_%w+", "fopen", "open", "openat",

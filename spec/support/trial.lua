@@ -91,16 +91,16 @@ function trial.options(dir, more, checkpoint)
   return options
 end
 
-local function source(env, dir, number)
-  local splits, records, hold = trial.SPLITS, trial.RECORDS, trial.HOLD
-  local go = dir .. "/go"
+--- A source whose splits all hold the same numbers: value(split, i) for i = 1 to records.
+-- @param o {uid, splits: their names, records, value = fn(split, i), timestamped: i is the timestamp,
+--   hold, go: behind the record `hold` a split goes on only where the file `go` is there}
+function trial.source(env, o)
+  -- A function gets copies of what it closes over, so all it needs stands in upvalues of its own.
+  local splits, records, value, timestamped = o.splits, o.records, o.value, o.timestamped
+  local hold, go = o.hold or math.huge, o.go
   return env:source {
-    uid = "source" .. number,
-    splits = function()
-      local list = {}
-      for i = 1, splits do list[i] = number * 100 + i end
-      return list
-    end,
+    uid = o.uid,
+    splits = function() return splits end,
     read = function(ctx, split, at)
       at = (at or 0) + 1
       if at > records then return nil end
@@ -109,10 +109,18 @@ local function source(env, dir, number)
         if not file then return at - 1, 2 end
         file:close()
       end
-      ctx:emit({ split = split, i = at }, at)
+      ctx:emit(value(split, at), timestamped and at or nil)
       return at
     end,
   }
+end
+
+local function source(env, dir, number)
+  local splits = {}
+  for i = 1, trial.SPLITS do splits[i] = number * 100 + i end
+  return trial.source(env, {
+    uid = "source" .. number, splits = splits, records = trial.RECORDS, timestamped = true,
+    hold = trial.HOLD, go = dir .. "/go", value = function(split, i) return { split = split, i = i } end })
 end
 
 --- Build the pipeline. parts: {trouble = fn(value, dir), on the way to the count; sink = options}

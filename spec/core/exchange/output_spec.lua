@@ -90,6 +90,53 @@ describe("output", function()
     assert.equal("ab|" .. large .. "|cd", drain(channels[1]))
   end)
 
+  it("fills buffers no further than the receiver asks for, from the next one on", function()
+    make("forward", 1, { segment = 100, exclusive = 9 })
+    probe.output_emit(output, "a1") -- 8 bytes
+    probe.channel_set_buffer_size(channels[1], 20)
+    for i = 2, 12 do probe.output_emit(output, "a" .. string.char(("0"):byte() + i)) end
+    -- The one that was begun takes twelve; the next two each.
+    for i = 1, 5 do probe.output_emit(output, "b" .. i) end
+    assert.equal("a1 a2 a3 a4 a5 a6 a7 a8 a9 a: a; a<|b1 b2|b3 b4", drain(channels[1]))
+    probe.channel_set_buffer_size(channels[1], 16)
+    probe.output_emit(output, "c1") -- into the one that b5 has begun
+    for i = 2, 5 do probe.output_emit(output, "c" .. i) end
+    assert.equal("b5 c1|c2 c3|c4 c5", drain(channels[1])) -- 16 bytes are full at once
+    assert.is_true(probe.output_drained(output))
+    probe.channel_set_buffer_size(channels[1], 100)
+    for i = 1, 8 do probe.output_emit(output, "d" .. i) end
+    assert.equal("", drain(channels[1]))
+  end)
+
+  it("lets a record pass that is larger than that, and counts it as so many buffers", function()
+    make("forward", 1, { segment = 1000, exclusive = 4 })
+    local function units() return 4 * probe.usage(channels).in_pool end
+    probe.channel_set_buffer_size(channels[1], 20)
+    probe.output_emit(output, "ab")
+    probe.output_emit(output, ("x"):rep(53)) -- 59 bytes: 3 times 20
+    assert.equal(1 + 3, units())
+    assert.is_false(probe.output_has_room(output))
+    probe.output_emit(output, ("y"):rep(1994)) -- 2000 bytes: 100 times 20, though two segments
+    assert.equal(1 + 3 + 100, units())
+    probe.output_emit(output, "cd")
+    assert.is_false(probe.output_drained(output)) -- it is not full
+    probe.output_flush(output)
+    assert.equal(1 + 3 + 100 + 1, units())
+    assert.equal("ab|" .. ("x"):rep(53) .. "|" .. ("y"):rep(1994) .. "|cd", drain(channels[1]))
+    assert.is_true(probe.output_has_room(output))
+  end)
+
+  it("asks each channel for itself", function()
+    make("hash", 2, { max_parallelism = 2, exclusive = 9 })
+    probe.channel_set_buffer_size(channels[2], 16) -- a keyed record of one byte has 14
+    for i = 1, 4 do
+      probe.output_emit(output, "a", 0)
+      probe.output_emit(output, tostring(i), 1)
+    end
+    assert.equal("", drain(channels[1]))
+    assert.equal("1|2|3", drain(channels[2]))
+  end)
+
   it("keeps timestamp, key group and key with the record", function()
     make("forward", 1)
     probe.output_emit(output, "v", 77, -5)

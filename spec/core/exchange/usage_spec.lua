@@ -18,7 +18,7 @@ describe("usage", function()
 
   it("is nothing where nothing is queued", function()
     local empty = { buffers = 0.0, bytes = 0.0, passed_buffers = 0.0, passed_bytes = 0.0, in_pool = 0.0,
-                    out_pool = 0.0, exclusive = 0.0, floating = 0.0 }
+                    out_pool = 0.0, exclusive = 0.0, floating = 0.0, buffer_size = 0.0 }
     assert.same(empty, probe.usage { one, two })
     assert.same(empty, probe.usage {})
   end)
@@ -41,6 +41,13 @@ describe("usage", function()
     -- The sender of the one has its two, the one that it borrowed, and the two that are left to borrow.
     assert.equal(3 / (2 + 1 + 2), probe.usage { one }.out_pool)
     assert.equal(1 / (2 + 2), probe.usage { two }.out_pool)
+  end)
+
+  it("tells the largest size of buffers that is asked for", function()
+    probe.channel_set_buffer_size(one, 700)
+    assert.equal(700, probe.usage { one, two }.buffer_size)
+    probe.channel_set_buffer_size(two, 900)
+    assert.equal(900, probe.usage { one, two }.buffer_size)
   end)
 
   it("is 1 when full, and more with overdraft", function()

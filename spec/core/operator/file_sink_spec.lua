@@ -611,7 +611,7 @@ describe("file_sink", function()
         local ok, message, code = prepare { lists }
         assert.is_nil(ok)
         assert.equal("ECORRUPT", code)
-        assert.matches("the list of pending parts of sink out is damaged", message, 1, true)
+        assert.matches("the list state 'pending' of out is damaged", message, 1, true)
       end
       assert.equal(1, #hidden())
     end)

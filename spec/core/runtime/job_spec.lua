@@ -1,6 +1,8 @@
 -- Whole jobs of native operators on real threads and files, where the storage fails as told:
 -- gate --hash k--> tally --rebalance--> file sink (support/gated_operators.h).
 local probe = require "streamckpt.probe"
+local msgpack = require "support.msgpack"
+local plain = require "support.plain_reader"
 local temp_dir = require "support.temp_dir"
 
 local SPLITS, KEYS = 3, 7
@@ -163,6 +165,35 @@ describe("job", function()
     end
     finish(job, n + 10)
     assert.same({ '"bye"', '"early"' }, said())
+  end)
+
+  it("takes a trigger between two records, whatever the last ones let expect of the next", function()
+    local job = start { parallelism = 2 }
+    engine:allow(10)
+    arrived(job, SPLITS * 10)
+    engine:plug(1)
+    engine:allow(1000)
+    local limit = os.time() + 60
+    while not engine:plugged() do assert(os.time() < limit, "nobody comes to the plug") end
+    local ticket = job:ask()
+    -- Both readers were told before one of them could answer.
+    local function other_has_it()
+      for _, checkpoint in ipairs(msgpack.decode(job:statistics()).history) do
+        for _, task in ipairs(checkpoint.tasks) do
+          if task.name:find "^gate" and task.num_acknowledged_subtasks == 1 then return true end
+        end
+      end
+    end
+    while not other_has_it() do assert(os.time() < limit, "the other reader does not answer") end
+    engine:plug()
+    local folder = ("%s/ckpt/job/chk-%d"):format(dir, assert(job:answer(ticket)))
+    local held = plain.operator(plain.metadata(folder), "gate").subtasks[2]
+    local splits, out = 0, 0
+    for _, item in ipairs(plain.list({ subtasks = { held } }, "splits")) do
+      splits, out = splits + 1, out + item.out
+    end
+    assert.equal(10 * splits + 1, out, "more than the record that was under way")
+    finish(job, 1000)
   end)
 
   it("is taken down with its engine, whatever it does", function()

@@ -1,0 +1,75 @@
+-- Buffers that follow throughput (network.debloat), as a script sees them.
+local p = require "support.pipeline"
+
+after_each(p.clean)
+
+local SEGMENT = 4096
+
+-- A source that never ends, and a sink that takes its time as soon as there is a file `slow` in the folder.
+local function start(folder, debloat)
+  local slow
+  return p.start({ network = { segment_size = SEGMENT, buffer_timeout = "1h", debloat = debloat } }, function(env)
+    env:source {
+      uid = "source", splits = function() return { 0 } end,
+      read = function(ctx, _, at)
+        ctx:emit { n = at or 0, pad = ("x"):rep(300) }
+        return (at or 0) + 1
+      end }
+      :rebalance():to(function()
+        slow = slow or io.open(folder .. "/slow")
+        if slow then require "luv".sleep(5) end
+      end):uid("sink")
+  end)
+end
+
+-- Let it run until `condition` holds of the sink's metrics.
+local function wait_for(job, condition)
+  p.wait_for(job, function()
+    local m = job:metrics("sink")
+    return m.inPoolUsage and condition(m) -- it has begun
+  end)
+end
+
+local function finish(job)
+  job:cancel()
+  assert(p.wait(job))
+end
+
+-- Ten buffers fit: 40 KB, which are 650 ms of a slow sink's work.
+local function full(m) return m.inPoolUsage >= 1 end
+
+describe("debloating", function()
+  it("is off unless asked for: buffers are segments", function()
+    local folder = p.folder()
+    for _, debloat in ipairs { {}, { target = "1ms", period = "1ms", samples = 1 } } do
+      p.write(folder .. "/slow", "")
+      local job = start(folder, debloat)
+      wait_for(job, function(m) return full(m) and m.inputQueueSize > 8 * (SEGMENT - 400) end)
+      assert.equal(SEGMENT, job:metrics("sink").debloatedBufferSize)
+      finish(job)
+    end
+  end)
+
+  it("begins small, grows while the reader is fast, and shrinks when it is slow", function()
+    local folder = p.folder()
+    local job = start(folder, { enabled = true, target = "200ms", period = "10ms", samples = 3 })
+    wait_for(job, function(m) return m.debloatedBufferSize == SEGMENT end)
+    p.write(folder .. "/slow", "")
+    -- 12 KB would be right; a wide bound, since sleeps are longer on a busy machine, never shorter.
+    wait_for(job, function(m)
+      return full(m) and m.debloatedBufferSize <= SEGMENT / 2 and m.inputQueueSize <= 10 * SEGMENT / 2
+    end)
+    finish(job)
+  end)
+
+  it("lets records of every size pass, in order", function()
+    local sizes, values = { 1, 200, 300, 5000, 40, 9000, 255, 256, 257 }, {}
+    for i = 1, 900 do values[i] = ("%06d"):format(i) .. ("."):rep(sizes[i % #sizes + 1]) end
+    local rows = p.rows({ network = { segment_size = SEGMENT, exclusive_buffers = 1, floating_buffers = 0,
+                                      debloat = { enabled = true, target = "1ms", period = "1ms", samples = 1 } } },
+      function(env)
+        return env:from_values(values):rebalance():map(function(v) return v end):rebalance():map(function(v) return v end)
+      end)
+    assert.same(values, rows)
+  end)
+end)
