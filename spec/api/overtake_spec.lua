@@ -110,17 +110,18 @@ describe("checkpoints under back-pressure", function()
     assert.same(expected(total), p.parts(dir .. "/out"))
   end)
 
-  -- One slot: whatever waits here waits in the same thread.
+  -- One slot, and one graph, whose parts would else have threads of their own: whatever waits here waits in the
+  -- same thread.
   local function burst(o, emit_all)
     local env = sc.env(o)
     local note, slow = p.noter(dir), work(300)
-    env:from_values { 1 }:uid("one"):flat_map(function(_, ctx)
+    local nothing = env:from_values { 1 }:uid("one"):flat_map(function(_, ctx)
       emit_all(ctx)
       note("burst", "ended")
     end):uid("burst"):rebalance():map(function(v) return slow { i = v } end):uid("slow")
-      :filter(function() return false end):collect():uid("nothing")
+      :filter(function() return false end):uid("nothing")
     env:from_generator { fn = function(i) return i end, count = 50 }:uid("others")
-      :map(function(i) note("others", i) return i end):uid("beside"):collect():uid("rows")
+      :map(function(i) note("others", i) return i end):uid("beside"):union(nothing):collect():uid("rows")
     return env
   end
 
@@ -130,10 +131,12 @@ describe("checkpoints under back-pressure", function()
     return n
   end
 
+  local function burst_began(job) return (job:metrics("slow").numRecordsIn or 0) > 0 end
+
   it("a record that emits very much lets the other tasks of its slot go on", function()
     local o = options(dir, { parallelism = 1, slots = 1 }, { interval = "1h" })
     local job = assert(burst(o, function(ctx) for i = 1, 100000 do ctx:emit(i) end end):start())
-    p.wait_for(job, function() return lines("others") == 50 end)
+    p.wait_for(job, function() return lines("others") == 50 and burst_began(job) end)
     assert.equal(0, lines("burst")) -- 100,000 records are far more than fit in front of the slow one
     job:cancel()
     p.wait(job)
@@ -148,7 +151,7 @@ describe("checkpoints under back-pressure", function()
         ctx:emit(i)
       end
     end):start())
-    p.wait_for(job, function() return lines("others") == 50 end)
+    p.wait_for(job, function() return lines("others") == 50 and burst_began(job) end)
     local id, message = job:checkpoint()
     assert.is_nil(id)
     assert.matches("expired", message)
