@@ -71,7 +71,10 @@ describe("checkpoints under back-pressure", function()
   before_each(function() dir = p.folder() end)
   after_each(p.clean)
 
-  local modes = { { "at once", {} }, { "after a while", { aligned_timeout = 4 } } }
+  local changing = { segment_size = 1024, exclusive_buffers = 2, floating_buffers = 4,
+                     debloat = { enabled = true, target = 5, period = 1, samples = 1, threshold_percentages = 0 } }
+  local modes = { { "at once", {} }, { "after a while", { aligned_timeout = 4 } },
+                  { "in buffers whose size changes", {}, changing } }
   for _, mode in ipairs(modes) do
     for _, forward in ipairs { false, true } do
       local name = ("overtake %s, and nothing is lost or doubled where the job goes on from them%s"):format(mode[1],
@@ -79,7 +82,8 @@ describe("checkpoints under back-pressure", function()
       it(name, function()
         local total = 4000
         for i, parallelism in ipairs { 2, 3, 1, 2 } do
-          local env = counting(dir, options(dir, { parallelism = parallelism }, mode[2]), total, nil, forward)
+          local o = options(dir, { parallelism = parallelism, network = mode[3] }, mode[2])
+          local env = counting(dir, o, total, nil, forward)
           local job = assert(env:start { from = "latest" })
           if i < 4 then
             p.wait_for(job, function() return in_flight(job) end)
