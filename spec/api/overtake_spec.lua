@@ -71,7 +71,10 @@ describe("checkpoints under back-pressure", function()
   before_each(function() dir = p.folder() end)
   after_each(p.clean)
 
-  local modes = { { "at once", {} }, { "after a while", { aligned_timeout = 4 } } }
+  local changing = { segment_size = 1024, exclusive_buffers = 2, floating_buffers = 4,
+                     debloat = { enabled = true, target = 5, period = 1, samples = 1, threshold_percentages = 0 } }
+  local modes = { { "at once", {} }, { "after a while", { aligned_timeout = 4 } },
+                  { "in buffers whose size changes", {}, changing } }
   for _, mode in ipairs(modes) do
     for _, forward in ipairs { false, true } do
       local name = ("overtake %s, and nothing is lost or doubled where the job goes on from them%s"):format(mode[1],
@@ -79,7 +82,8 @@ describe("checkpoints under back-pressure", function()
       it(name, function()
         local total = 4000
         for i, parallelism in ipairs { 2, 3, 1, 2 } do
-          local env = counting(dir, options(dir, { parallelism = parallelism }, mode[2]), total, nil, forward)
+          local o = options(dir, { parallelism = parallelism, network = mode[3] }, mode[2])
+          local env = counting(dir, o, total, nil, forward)
           local job = assert(env:start { from = "latest" })
           if i < 4 then
             p.wait_for(job, function() return in_flight(job) end)
@@ -110,17 +114,18 @@ describe("checkpoints under back-pressure", function()
     assert.same(expected(total), p.parts(dir .. "/out"))
   end)
 
-  -- One slot: whatever waits here waits in the same thread.
+  -- One slot, and one graph, whose parts would else have threads of their own: whatever waits here waits in the
+  -- same thread.
   local function burst(o, emit_all)
     local env = sc.env(o)
     local note, slow = p.noter(dir), work(300)
-    env:from_values { 1 }:uid("one"):flat_map(function(_, ctx)
+    local nothing = env:from_values { 1 }:uid("one"):flat_map(function(_, ctx)
       emit_all(ctx)
       note("burst", "ended")
     end):uid("burst"):rebalance():map(function(v) return slow { i = v } end):uid("slow")
-      :filter(function() return false end):collect():uid("nothing")
+      :filter(function() return false end):uid("nothing")
     env:from_generator { fn = function(i) return i end, count = 50 }:uid("others")
-      :map(function(i) note("others", i) return i end):uid("beside"):collect():uid("rows")
+      :map(function(i) note("others", i) return i end):uid("beside"):union(nothing):collect():uid("rows")
     return env
   end
 
@@ -130,10 +135,12 @@ describe("checkpoints under back-pressure", function()
     return n
   end
 
+  local function burst_began(job) return (job:metrics("slow").numRecordsIn or 0) > 0 end
+
   it("a record that emits very much lets the other tasks of its slot go on", function()
     local o = options(dir, { parallelism = 1, slots = 1 }, { interval = "1h" })
     local job = assert(burst(o, function(ctx) for i = 1, 100000 do ctx:emit(i) end end):start())
-    p.wait_for(job, function() return lines("others") == 50 end)
+    p.wait_for(job, function() return lines("others") == 50 and burst_began(job) end)
     assert.equal(0, lines("burst")) -- 100,000 records are far more than fit in front of the slow one
     job:cancel()
     p.wait(job)
@@ -148,7 +155,7 @@ describe("checkpoints under back-pressure", function()
         ctx:emit(i)
       end
     end):start())
-    p.wait_for(job, function() return lines("others") == 50 end)
+    p.wait_for(job, function() return lines("others") == 50 and burst_began(job) end)
     local id, message = job:checkpoint()
     assert.is_nil(id)
     assert.matches("expired", message)
