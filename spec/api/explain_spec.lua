@@ -259,37 +259,6 @@ describe("a checkpoint that is slow is explained by", function()
     return text, id
   end
 
-  it("data in flight, where no function is slow", function()
-    local folder = p.folder()
-    local o = options(folder)
-    o.parallelism, o.network = 1, { floating_buffers = 400 }
-    local job = p.start(o, function(env)
-      env:source {
-        uid = "endless", splits = function() return { 0 } end,
-        read = function(ctx, _, at)
-          ctx:emit(("x"):rep(30000))
-          return (at or 0) + 1
-        end,
-      } :rebalance()
-        :map(function(v)
-          require "luv".sleep(1) -- 20 MB or more a second
-          return v
-        end):uid("steady")
-        :to(function() end):uid("nowhere")
-    end)
-    local text
-    p.wait_for(job, function()
-      for _, c in ipairs(job:checkpoints().history) do
-        if c.status == "completed" and c.cause == "in_flight_data" then text = c.explanation end
-      end
-      return text
-    end)
-    job:cancel()
-    assert.equal("canceled", assert(p.wait(job)).state)
-    assert.matches("reached steady[^;]* last, after [%d.]+ m?s behind [%d.]+ [kM]B of records; so much data was in flight",
-      text)
-  end)
-
   it("a key that has most of the records", function()
     local text = keyed(function(n) return n % 10 > 0 and "hot" or n end, function() return true end, "skewed_key")
     assert.matches("reached keyed[^;]* last, after [^;]* behind [%d.]+ kB of records; it got [%d.]+ [kM]B since the "
