@@ -99,7 +99,7 @@ lua_State *lsc_interrupt_mark(lua_State *L) {
     return NULL;
   lua_State *before = i->running;
   i->running = L;
-  /* The signal came while nothing of Lua ran, or another thread of it: that one may never run on. */
+  /* The signal came while nothing of Lua ran, or another thread of it, which may never run on. */
   if (L && i->asked && i->watch && atomic_load_explicit(&i->watch->asked, memory_order_relaxed))
     lua_sethook(L, hook, HOOKED, 1);
   return before;
