@@ -125,7 +125,7 @@ static void read_buffer(sc_input_t *in, uint32_t source, sc_buffer_t *b, sc_byte
   in->current = b;
   in->current_source = source;
   in->rest = in->ahead = rest;
-  in->n_ahead = 0;
+  in->first_ahead = in->n_ahead = 0;
 }
 
 /* Nothing of a buffer is being read any more. */
@@ -207,14 +207,10 @@ static int damaged(sc_input_t *in, sc_error_t *err) {
                  in->current->len);
 }
 
-/* The next record was read by the look ahead; its value is its end. */
-static inline sc_record_t *take_ahead(sc_input_t *in) {
+/* The next record was read by the look ahead. */
+static sc_record_t *take_ahead(sc_input_t *in) {
   sc_record_t *r = &in->records_ahead[in->first_ahead];
-  in->first_ahead = (in->first_ahead + 1) % SC_INPUT_AHEAD;
-  in->n_ahead--;
-  const uint8_t *end = r->value.data + r->value.len;
-  in->rest.len -= (size_t)(end - in->rest.data);
-  in->rest.data = end;
+  sc_input_took(in, 1);
   return r;
 }
 
@@ -230,6 +226,7 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
     if (got < 0)
       return damaged(in, err);
     in->ahead = in->rest;
+    in->first_ahead = 0;
     if (got == 0) {
       sc_buffer_unref(in->current);
       in->current = NULL;
@@ -306,27 +303,49 @@ int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
   return 0;
 }
 
-sc_record_t *sc_input_ahead(sc_input_t *in) {
-  while (in->current && in->n_ahead < SC_INPUT_AHEAD && in->ahead.len > 0) {
-    sc_record_t *r = &in->records_ahead[(in->first_ahead + in->n_ahead) % SC_INPUT_AHEAD];
-    if (sc_record_read(&in->ahead, r) < 0) {
+uint32_t sc_input_ahead(sc_input_t *in, sc_record_t **records) {
+  uint32_t n = 0;
+  if (!in->current || in->n_ahead > SC_INPUT_AHEAD - SC_INPUT_BULK)
+    return 0;
+  uint32_t place = (in->first_ahead + in->n_ahead) % SC_INPUT_AHEAD;
+  sc_assert(place % SC_INPUT_BULK == 0 || in->ahead.len == 0); /* a buffer's last may not be full */
+  sc_record_t *bulk = &in->records_ahead[place];
+  while (n < SC_INPUT_BULK && in->ahead.len > 0) {
+    if (sc_record_read(&in->ahead, &bulk[n]) < 0)
       in->ahead.len = 0; /* reading it will say so */
-      return NULL;
-    }
-    in->n_ahead++;
-    if (r->kind == SC_RECORD_DATA && r->flags & SC_RECORD_HAS_KEY)
-      return r;
+    else
+      n++;
   }
-  return NULL;
+  in->n_ahead += n;
+  *records = bulk;
+  return n;
 }
 
-const sc_record_t *sc_input_record(sc_input_t *in, uint32_t *port) {
+uint32_t sc_input_records(sc_input_t *in, const sc_record_t **records, uint32_t *port) {
   if (in->n_ahead == 0 || in->due_count > 0 || in->first_barrier ||
-      in->records_ahead[in->first_ahead].kind != SC_RECORD_DATA ||
       atomic_load_explicit(&in->urgent, memory_order_relaxed))
-    return NULL;
+    return 0;
+  const sc_record_t *r = &in->records_ahead[in->first_ahead];
+  uint32_t n = 0, most = SC_INPUT_BULK - in->first_ahead % SC_INPUT_BULK;
+  most = most < in->n_ahead ? most : in->n_ahead;
+  while (n < most && r[n].kind == SC_RECORD_DATA)
+    n++;
+  *records = r;
   *port = in->sources[in->current_source].port;
-  return take_ahead(in);
+  return n;
+}
+
+/* The value of a record is its end. */
+void sc_input_took(sc_input_t *in, uint32_t n) {
+  if (n == 0)
+    return;
+  sc_assert(n <= in->n_ahead);
+  const sc_bytes_t *last = &in->records_ahead[(in->first_ahead + n - 1) % SC_INPUT_AHEAD].value;
+  const uint8_t *end = last->data + last->len;
+  in->first_ahead = (in->first_ahead + n) % SC_INPUT_AHEAD;
+  in->n_ahead -= n;
+  in->rest.len -= (size_t)(end - in->rest.data);
+  in->rest.data = end;
 }
 
 bool sc_input_ready(sc_input_t *in) {

@@ -78,14 +78,17 @@ void sc_input_count_only(sc_input_t *in);
 void sc_input_set_replay(sc_input_t *in, sc_replay_t *replay);
 /* Next event; 0, or SC_ECORRUPT if a buffer is damaged. */
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err);
-/* Look ahead in the buffer that is being read: a record with a key that is still to come, each
- * once, at most SC_INPUT_AHEAD records before its turn; NULL where there is none to be told now.
- * Its key_hash may be set, nothing else, and has then been set when its turn comes. */
-#define SC_INPUT_AHEAD 16
-sc_record_t *sc_input_ahead(sc_input_t *in);
-/* The next event where it is a record that the look ahead has read, without a copy; else NULL, and
- * sc_input_next says what there is. Borrowed until the next call. */
-const sc_record_t *sc_input_record(sc_input_t *in, uint32_t *port);
+/* Read on ahead in the buffer that is being read: how many records were read, signals among them,
+ * at most SC_INPUT_BULK; 0 where enough are ahead already, or nothing is left. Their key_hash may
+ * be set, nothing else, and has then been set when their turn comes. */
+#define SC_INPUT_AHEAD 32 /* records that may be ahead */
+#define SC_INPUT_BULK 8
+uint32_t sc_input_ahead(sc_input_t *in, sc_record_t **records);
+/* The next events where they are records that were read ahead: how many, at most SC_INPUT_BULK, all
+ * of the same port; 0: sc_input_next says what there is. They stay where they are, and are the next
+ * events, until so many of them as the caller has dealt with are taken. */
+uint32_t sc_input_records(sc_input_t *in, const sc_record_t **records, uint32_t *port);
+void sc_input_took(sc_input_t *in, uint32_t n);
 bool sc_input_ready(sc_input_t *in);  /* would next give something? May be stale for an instant. */
 /* A trigger by mail (no unfinished sender): gives SNAPSHOT by a later sc_input_next, once every
  * channel that is still open has brought its barrier or CLOSE. */

@@ -27,7 +27,8 @@ struct sc_input {
   sc_buffer_t *current;    /* the half-read buffer, or NULL */
   sc_bytes_t rest;         /* what is unread in it */
   sc_bytes_t ahead;        /* of that, what nobody has looked at yet (sc_input_ahead) */
-  uint32_t first_ahead;    /* place of the first of the records between the two */
+  uint32_t first_ahead;    /* place of the first of the records between the two; bulks begin at
+                            * multiples of SC_INPUT_BULK */
   uint32_t n_ahead;        /* how many they are */
   uint32_t current_source; /* whose it is */
   uint32_t turn;           /* the channel to look at first when the next element is taken */

@@ -91,10 +91,16 @@ static inline int take_record(sc_task_t *t, uint32_t port, const sc_record_t *r)
 }
 
 /* Most of what a record with state costs is waiting for memory: tell the window what comes next. */
-static void expect_keys(sc_task_t *t) {
+static void look_ahead(sc_task_t *t) {
   sc_record_t *r;
-  while ((r = sc_input_ahead(t->input)))
-    t->keyed->ops->expect(t->keyed, r->key_group, r->key_hash = sc_hash(r->key));
+  for (uint32_t n; (n = sc_input_ahead(t->input, &r)) > 0;) {
+    if (!t->keyed)
+      continue;
+    for (uint32_t i = 0; i < n; i++)
+      if (r[i].flags & SC_RECORD_HAS_KEY)
+        r[i].key_hash = sc_hash(r[i].key);
+    t->keyed->ops->expect(t->keyed, r, n);
+  }
 }
 
 static void superseded(sc_task_t *t, const sc_input_event_t *e) {
@@ -155,26 +161,37 @@ static void note_first_barrier(sc_task_t *t, const sc_input_event_t *e) {
   t->first_barrier_ms = now_ms(t);
 }
 
+/* Up to `most` records that were read ahead: how many it was. */
+static int read_ahead(sc_task_t *t, uint32_t most) {
+  const sc_record_t *r;
+  uint32_t port, n = 0, ready = sc_input_records(t->input, &r, &port);
+  int rc = 0;
+  most = most < ready ? most : ready;
+  while (n < most && rc >= 0 && (n == 0 || may_go_on(t)))
+    rc = take_record(t, port, &r[n++]);
+  sc_input_took(t->input, n);
+  return rc < 0 ? rc : (int)n;
+}
+
 /* Up to `most` records from the input, or up to something else that comes: how much it was. */
 static int read_input(sc_task_t *t, int most) {
   int n = 0;
   do {
+    look_ahead(t);
+    int rc = read_ahead(t, (uint32_t)(most - n));
+    if (rc < 0)
+      return rc;
+    n += rc;
+    if (rc > 0)
+      continue;
     sc_input_event_t e;
-    uint32_t port;
-    if (t->keyed)
-      expect_keys(t);
-    const sc_record_t *r = sc_input_record(t->input, &port);
-    if (!r) {
-      int rc = sc_input_next(t->input, &e, &t->error);
-      if (rc < 0)
-        return rc;
-      note_first_barrier(t, &e);
-      if (e.kind != SC_INPUT_RECORD)
-        return n + take_event(t, &e);
-      port = e.port;
-      r = &e.record;
-    }
-    int rc = take_record(t, port, r);
+    rc = sc_input_next(t->input, &e, &t->error);
+    if (rc < 0)
+      return rc;
+    note_first_barrier(t, &e);
+    if (e.kind != SC_INPUT_RECORD)
+      return n + take_event(t, &e);
+    rc = take_record(t, e.port, &e.record);
     if (rc < 0)
       return rc;
     n++;

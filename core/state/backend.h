@@ -27,6 +27,7 @@
 #define SC_STATE_BACKEND_H
 
 #include "../data/key.h"
+#include "../data/record.h"
 #include "../snapshot/keyed_file.h"
 #include "../snapshot/redistribute.h"
 
@@ -59,10 +60,10 @@ typedef struct sc_keyed_ops {
   /* Index of a state; the same name and kind again gives the same index. A state that a restore
    * brought and nobody declared is kept and written again (reference 11.6). */
   int (*declare)(sc_keyed_t *k, const sc_state_descriptor_t *d, sc_error_t *err);
-  /* A record of this key comes soon: a hint, called in the order of the records and a few of them
-   * early, so that what is held of the key can be on its way from memory. Changes nothing. The hash
-   * is sc_hash of the key. */
-  void (*expect)(sc_keyed_t *k, uint16_t group, uint64_t key_hash);
+  /* These records come soon: a hint, called in their order and a few of them early, so that what is
+   * held of their keys can be on its way from memory. Changes nothing. Records without a key are
+   * passed over; key_hash is set in the others. */
+  void (*expect)(sc_keyed_t *k, const sc_record_t *records, uint32_t n);
   /* Value-like states (VALUE, REDUCING, AGGREGATING, LIST as one value). 1 found, 0 not. */
   int (*get)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t *value, sc_error_t *err);
   int (*put)(sc_keyed_t *k, const sc_address_t *at, sc_bytes_t value, sc_error_t *err);

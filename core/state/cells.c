@@ -116,18 +116,28 @@ static void fetch_cell(const sc_cell_t *e) {
   __builtin_prefetch((const uint8_t *)e + offsetof(sc_cell_t, data) + 16);
 }
 
+/* The cell that the buckets have for a hash, or NULL: most likely the one that is wanted. */
+static inline const sc_cell_t *likely_in(const uint64_t *buckets, size_t mask, uint32_t hash) {
+  size_t i = hash & mask;
+  while (buckets[i] && (buckets[i] ^ tag_of(hash)) >> ADDRESS_BITS)
+    i = (i + 1) & mask;
+  return taken(buckets[i]) ? cell_in(buckets[i]) : NULL;
+}
+
 void sc_cells_fetch(const sc_cells_t *c, uint32_t hash, sc_fetch_t what) {
   if (!c->buckets)
     return;
-  size_t i = hash & c->mask;
-  if (what == SC_FETCH_BUCKET)
-    __builtin_prefetch(&c->buckets[i]);
-  if (what != SC_FETCH_FIRST)
-    return;
-  while (c->buckets[i] && (c->buckets[i] ^ tag_of(hash)) >> ADDRESS_BITS)
-    i = (i + 1) & c->mask;
-  if (taken(c->buckets[i]))
-    fetch_cell(cell_in(c->buckets[i]));
+  if (what == SC_FETCH_BUCKET) {
+    __builtin_prefetch(&c->buckets[hash & c->mask]);
+    if (c->old)
+      __builtin_prefetch(&c->old[hash & c->old_mask]);
+  } else if (what == SC_FETCH_FIRST) {
+    const sc_cell_t *e = likely_in(c->buckets, c->mask, hash);
+    if (!e && c->old)
+      e = likely_in(c->old, c->old_mask, hash);
+    if (e)
+      fetch_cell(e);
+  }
 }
 
 /* In a bucket that is empty: one that is GONE would not be counted once more. */
@@ -139,13 +149,23 @@ static void enter(sc_cells_t *c, sc_cell_t *e) {
   c->used++;
 }
 
-/* Move up to `n` old buckets to where they belong now. Where that is says the cell, which is
- * somewhere in memory: those of the next move are fetched. */
+/* What the next move will look at: the cells, which are somewhere in memory, and the buckets that
+ * these go to. The table is new and nobody has been there. */
+static void fetch_next_move(const sc_cells_t *c) {
+  size_t first = c->moved;
+  if (!c->old || first + BUCKETS_MOVED > c->old_mask)
+    return;
+  for (size_t i = 0; i < BUCKETS_MOVED; i++)
+    if (taken(c->old[first + i]))
+      __builtin_prefetch(cell_in(c->old[first + i]));
+  __builtin_prefetch(&c->buckets[first], 1);
+  __builtin_prefetch(&c->buckets[(first + c->old_mask + 1) & c->mask], 1);
+}
+
+/* Move up to `n` old buckets to where they belong now, which the cell says. */
 static void move_buckets(sc_cells_t *c, size_t n) {
   for (; c->old && n > 0; n--) {
     uint64_t *bucket = &c->old[c->moved];
-    if (c->moved + BUCKETS_MOVED <= c->old_mask)
-      __builtin_prefetch(cell_in(bucket[BUCKETS_MOVED]));
     if (taken(*bucket)) {
       enter(c, cell_in(*bucket));
       *bucket = GONE; /* others may lie behind it */
@@ -155,6 +175,7 @@ static void move_buckets(sc_cells_t *c, size_t n) {
       c->old = NULL;
     }
   }
+  fetch_next_move(c);
 }
 
 /* Buckets for one cell more: twice as many, or as many where a good part is only GONE. The move of

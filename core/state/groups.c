@@ -85,10 +85,8 @@ void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash,
     sc_cells_remove(c, at, hash, guard);
 }
 
-void sc_groups_fetch(const sc_groups_t *g, uint16_t group, uint32_t hash, sc_fetch_t what) {
-  const sc_cells_t *c = values_of(g, place(g, group));
-  if (c)
-    sc_cells_fetch(c, hash, what);
+const sc_cells_t *sc_groups_cells(const sc_groups_t *g, uint16_t group) {
+  return values_of(g, place(g, group));
 }
 
 /* --- maps --- */

@@ -28,8 +28,9 @@ void sc_groups_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_byt
 void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash,
                       const sc_cells_guard_t *guard);
 
-/* Hints, see table.h: a value of the group, or a map. */
-void sc_groups_fetch(const sc_groups_t *g, uint16_t group, uint32_t hash, sc_fetch_t what);
+/* The values of a group, for hints (sc_cells_fetch); NULL where there never was one. */
+const sc_cells_t *sc_groups_cells(const sc_groups_t *g, uint16_t group);
+/* A hint, see table.h, for a map of the group. */
 void sc_groups_fetch_map(const sc_groups_t *g, uint16_t group, uint32_t hash, sc_fetch_t what);
 
 /* The map, or NULL; an empty map does not exist. */

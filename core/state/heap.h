@@ -77,7 +77,13 @@ struct sc_map_iterator {
   size_t at;               /* where in rest it is */
 };
 
-#define SC_HEAP_EXPECTED 16 /* addresses of which something is being fetched */
+#define SC_HEAP_EXPECTED 32 /* addresses of which something is being fetched */
+
+typedef struct sc_expected {
+  const sc_cells_t *cells; /* of its key group, or NULL: there are none, or it is of a map */
+  uint32_t hash;           /* of the address */
+  uint16_t group;          /* its key group */
+} sc_expected_t;
 
 struct sc_heap {
   sc_keyed_t keyed;             /* first: the window is one */
@@ -95,10 +101,7 @@ struct sc_heap {
   sc_cell_list_t garbage;       /* cells that left and that no cut sees */
   sc_map_iterator_t *iterators; /* live ones */
   int expected_state;           /* of a key's states the one that is fetched ahead, or -1 */
-  struct {
-    uint32_t hash;              /* of an address that is expected */
-    uint16_t group;             /* its key group */
-  } expected[SC_HEAP_EXPECTED]; /* a ring */
+  sc_expected_t expected[SC_HEAP_EXPECTED]; /* a ring */
   uint32_t n_expected;          /* since the beginning; its low bits are the place in the ring */
 };
 

@@ -105,35 +105,48 @@ static sc_cells_guard_t guard_of(const sc_heap_t *h, uint16_t group) {
   return guard;
 }
 
-/* The next step for the address that was expected `ago` calls before this one. */
-static inline void fetch(const sc_heap_t *h, bool is_map, uint32_t ago, sc_fetch_t what) {
-  uint32_t place = (h->n_expected - ago) % SC_HEAP_EXPECTED;
-  if (h->n_expected < ago)
-    return;
-  uint32_t hash = h->expected[place].hash;
+/* How many addresses later each step of a fetch follows the one before: a bulk of records, so that
+ * it has come when the next bulk is read, and the record's turn is then still to come. */
+#define FETCH_AFTER 8
+_Static_assert(2 * FETCH_AFTER < SC_HEAP_EXPECTED, "the ring holds what is still to be fetched");
+
+/* The next step for an address that is expected. */
+static inline void fetch(const sc_heap_t *h, const sc_expected_t *e, bool is_map,
+                         sc_fetch_t what) {
   if (!is_map) {
-    sc_groups_fetch(h->groups, h->expected[place].group, hash, what);
+    if (e->cells)
+      sc_cells_fetch(e->cells, e->hash, what);
     return;
   }
   if (h->n_deltas)
-    sc_delta_fetch(sc__heap_active(h), hash, what);
-  sc_groups_fetch_map(h->groups, h->expected[place].group, hash, what);
+    sc_delta_fetch(sc__heap_active(h), e->hash, what);
+  sc_groups_fetch_map(h->groups, e->group, e->hash, what);
 }
 
-static void heap_expect(sc_keyed_t *k, uint16_t group, uint64_t key_hash) {
+static inline const sc_expected_t *expected_before(const sc_heap_t *h, uint32_t ago) {
+  return &h->expected[(h->n_expected - ago) % SC_HEAP_EXPECTED];
+}
+
+static void heap_expect(sc_keyed_t *k, const sc_record_t *records, uint32_t n) {
   sc_heap_t *h = sc__heap_of(k);
-  if (group < k->range.first || group > k->range.last || h->expected_state < 0)
-    return; /* a record of a group that is not here is refused when its turn comes */
+  if (h->expected_state < 0)
+    return;
   bool is_map = h->states[h->expected_state].is_map;
-  uint32_t place = h->n_expected % SC_HEAP_EXPECTED;
-  sc_address_t at = {.state = h->expected_state, .group = group, .key_hash = key_hash};
-  h->expected[place].hash = sc_table_hash(&at);
-  h->expected[place].group = group;
-  fetch(h, is_map, 0, SC_FETCH_BUCKET);
-  fetch(h, is_map, 6, SC_FETCH_FIRST);
-  if (is_map)
-    fetch(h, is_map, 12, SC_FETCH_SECOND);
-  h->n_expected++;
+  for (const sc_record_t *r = records; r < records + n; r++) {
+    if (!(r->flags & SC_RECORD_HAS_KEY) || r->key_group < k->range.first ||
+        r->key_group > k->range.last)
+      continue; /* one of a group that is not here is refused when its turn comes */
+    sc_address_t at = {.state = h->expected_state, .group = r->key_group, .key_hash = r->key_hash};
+    sc_expected_t *e = &h->expected[h->n_expected % SC_HEAP_EXPECTED];
+    *e = (sc_expected_t){.hash = sc_table_hash(&at), .group = r->key_group,
+                         .cells = is_map ? NULL : sc_groups_cells(h->groups, r->key_group)};
+    fetch(h, e, is_map, SC_FETCH_BUCKET);
+    if (h->n_expected >= FETCH_AFTER)
+      fetch(h, expected_before(h, FETCH_AFTER), is_map, SC_FETCH_FIRST);
+    if (is_map && h->n_expected >= 2 * FETCH_AFTER)
+      fetch(h, expected_before(h, 2 * FETCH_AFTER), is_map, SC_FETCH_SECOND);
+    h->n_expected++;
+  }
 }
 
 static int heap_find(sc_keyed_t *k, const sc_address_t *at, sc_place_t *place, sc_error_t *err) {

@@ -185,6 +185,7 @@ sc_slot_t *sc_slab_take(sc_slab_t *s, size_t size, size_t *room) {
       __builtin_prefetch(p->free, 1);
   } else {
     slot = slot_at(p, p->used++);
+    __builtin_prefetch((uint8_t *)slot + p->slot_size, 1); /* for whoever comes next */
     uint64_t place = (uint64_t)((uint8_t *)slot - (uint8_t *)p) / 8;
     /* Relaxed: still free, and no walk asks for more. */
     atomic_store_explicit(&slot->stamp, place, memory_order_relaxed);

@@ -229,6 +229,16 @@ static int cut_state(lua_State *L) {
   return 2;
 }
 
+/* edge, sender of the capture that ended last, or nothing */
+static int cut_last_capture(lua_State *L) {
+  uint32_t edge, sender;
+  if (!sc_cut_last_capture(cut_of(L, 1), &edge, &sender))
+    return 0;
+  lua_pushinteger(L, edge);
+  lua_pushinteger(L, sender);
+  return 2;
+}
+
 static void push_part(lua_State *L, const sc_inflight_part_t *p) {
   luaL_Buffer bytes;
   lua_newtable(L);
@@ -721,15 +731,19 @@ static int input_next_urgent(lua_State *L) {
   return sc_input_next_urgent(object(L, 1), &e) ? push_input_event(L, &e) : 0;
 }
 
-/* Key group of a record that is to come, or nil. */
+/* Key groups of the records that were read ahead now, 0 where there is no key. */
 static int input_ahead(lua_State *L) {
-  sc_record_t *r = sc_input_ahead(object(L, 1));
-  if (!r)
-    return 0;
-  sc_assert(sc_bytes_equal(r->key, sc_bytes_str("k"))); /* as output_emit writes it */
-  sc_assert(r->key_hash == 0);
-  r->key_hash = 1000 + r->key_group;
-  lua_pushinteger(L, r->key_group);
+  sc_record_t *r;
+  uint32_t n = sc_input_ahead(object(L, 1), &r);
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    bool keyed = r[i].flags & SC_RECORD_HAS_KEY;
+    sc_assert(!keyed || sc_bytes_equal(r[i].key, sc_bytes_str("k"))); /* as output_emit writes it */
+    sc_assert(r[i].key_hash == 0);
+    r[i].key_hash = 1000 + r[i].key_group;
+    lua_pushinteger(L, keyed ? r[i].key_group : 0);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
   return 1;
 }
 
@@ -766,14 +780,20 @@ static int input_clock(lua_State *L) {
   return 0;
 }
 
-/* The value and the port of a record that was read ahead, if it is what comes next, or nil. */
-static int input_record(lua_State *L) {
-  uint32_t port;
-  const sc_record_t *r = sc_input_record(object(L, 1), &port);
-  if (!r)
-    return 0;
-  sc_assert(r->key_hash == 1000u + r->key_group); /* as input_ahead noted it */
-  probe_push_bytes(L, r->value);
+/* input_records(input, most): the values of up to `most` records that were read ahead and come
+ * next, which are taken, and their port. */
+static int input_records(lua_State *L) {
+  uint32_t port = 0, most = (uint32_t)luaL_checkinteger(L, 2);
+  const sc_record_t *r;
+  uint32_t n = sc_input_records(object(L, 1), &r, &port);
+  n = n < most ? n : most;
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    sc_assert(r[i].key_hash == 1000u + r[i].key_group); /* as input_ahead noted it */
+    probe_push_bytes(L, r[i].value);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+  sc_input_took(object(L, 1), n);
   lua_pushinteger(L, port);
   return 2;
 }
@@ -838,6 +858,7 @@ void probe_exchange(lua_State *L) {
       F(channel_name), F(channel_barrier), F(channel_move), F(channel_capture),
       F(channel_drop_capture),
       F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
+      F(cut_last_capture),
       F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage), F(usage),
       F(channel_set_buffer_size), F(channel_buffer_size),
       {"channel_hammer", probe_channel_hammer},
@@ -852,7 +873,7 @@ void probe_exchange(lua_State *L) {
       F(barrier_overtake), F(barrier_close), F(barrier_abort), F(barrier_cancel),
       F(barrier_recovering), F(barrier_channel), F(barrier_state),
       F(input_new), F(input_destroy), F(input_next), F(input_ahead),
-      F(input_record), F(input_ready),
+      F(input_records), F(input_ready),
       F(input_trigger), F(input_capture), F(input_drop_captures), F(input_clock), F(input_spare),
       F(input_word), F(input_haste), F(input_next_urgent),
       F(input_abort), F(input_state), F(input_receiver_gone), F(input_debloat), F(input_n_gates),

@@ -368,7 +368,10 @@ static int heap_declare(lua_State *L) {
 /* heap_expect(heap, group, key) */
 static int heap_expect(lua_State *L) {
   sc_keyed_t *k = heap(L);
-  k->ops->expect(k, (uint16_t)luaL_checkinteger(L, 2), sc_hash(probe_bytes(L, 3)));
+  sc_record_t record = {.flags = SC_RECORD_HAS_KEY, .key = probe_bytes(L, 3),
+                        .key_group = (uint16_t)luaL_checkinteger(L, 2)};
+  record.key_hash = sc_hash(record.key);
+  k->ops->expect(k, &record, 1);
   return 0;
 }
 

@@ -52,24 +52,27 @@ describe("input", function()
     end
   end
 
-  it("tells the keys of a buffer ahead, each once, in order, and never too far", function()
-    local AHEAD, N = 16, 40
-    make(1, { segment = 10000 })
+  it("reads a buffer ahead in bulks, each record once, in order, and never too far", function()
+    local AHEAD, BULK, N = 32, 8, 100
+    make(1, { segment = 20000 })
     for i = 1, N do
-      if i % 5 == 0 then probe.output_emit(outputs[0], "\1") -- without a key: passed over
+      if i % 5 == 0 then probe.output_emit(outputs[0], "\1") -- without a key
       else probe.output_emit(outputs[0], "\1", i) end
       if i == 20 then probe.output_watermark(outputs[0], 7) end
     end
     probe.output_flush(outputs[0])
-    assert.is_nil(probe.input_ahead(input)) -- no buffer is being read yet
+    assert.same({}, probe.input_ahead(input)) -- no buffer is being read yet
     local told, taken = {}, 0
     for _ = 1, N + 1 do
       local e = assert(probe.input_next(input))
       if e.kind == "record" then taken = taken + 1 end
-      if taken ~= 7 then -- once nobody looks: what has been read meanwhile is not told any more
-        for group in function() return probe.input_ahead(input) end do
-          assert.is_true(group > taken and group <= taken + AHEAD)
-          told[#told + 1] = group
+      if taken ~= 40 then -- once nobody looks: more room is made for the next look
+        for bulk in function() local b = probe.input_ahead(input) return b[1] and b end do
+          assert.is_true(#bulk <= BULK)
+          for _, group in ipairs(bulk) do
+            assert.is_true(group == 0 or group > taken and group <= taken + AHEAD)
+            if group > 0 then told[#told + 1] = group end
+          end
         end
       end
     end
@@ -77,28 +80,43 @@ describe("input", function()
     for i = 2, N do if i % 5 ~= 0 then expected[#expected + 1] = i end end
     assert.same(expected, told)
     assert.equal("none", probe.input_next(input).kind)
-    assert.is_nil(probe.input_ahead(input))
+    assert.same({}, probe.input_ahead(input))
   end)
 
-  it("gives a record that was read ahead where it comes next, and only there", function()
+  it("goes on behind what was read while nobody looked", function()
+    make(1, { segment = 20000 })
+    for i = 1, 60 do probe.output_emit(outputs[0], "v" .. i, i) end
+    probe.output_flush(outputs[0])
+    for i = 1, 3 do assert.equal("v" .. i, probe.input_next(input).value) end
+    assert.same({ 4, 5, 6, 7, 8, 9, 10, 11 }, probe.input_ahead(input))
+    for i = 4, 13 do assert.equal("v" .. i, probe.input_next(input).value) end
+    assert.same({ 14, 15, 16, 17, 18, 19, 20, 21 }, probe.input_ahead(input))
+    assert.same({ "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21" }, (probe.input_records(input, 99)))
+    assert.same({}, (probe.input_records(input, 99)))
+    assert.equal("v22", probe.input_next(input).value)
+  end)
+
+  it("gives records that were read ahead where they come next, and only there", function()
     make(1, { segment = 10000, ports = { 4 } })
-    local function look_ahead() while probe.input_ahead(input) do end end
+    local function look_ahead() while probe.input_ahead(input)[1] do end end
     for i = 1, 4 do probe.output_emit(outputs[0], "v" .. i, i) end
     probe.output_watermark(outputs[0], 5)
-    for i = 5, 7 do probe.output_emit(outputs[0], "v" .. i, i) end
+    for i = 5, 8 do probe.output_emit(outputs[0], "v" .. i, i) end
     probe.output_flush(outputs[0])
     look_ahead()
-    assert.is_nil(probe.input_record(input)) -- no buffer is being read yet
+    assert.same({}, (probe.input_records(input, 9))) -- no buffer is being read yet
     assert.equal("v1", probe.input_next(input).value)
-    assert.is_nil(probe.input_record(input)) -- nobody has looked
+    assert.same({}, (probe.input_records(input, 9))) -- nobody has looked
     look_ahead()
-    for i = 2, 4 do assert.same({ "v" .. i, 4 }, { probe.input_record(input) }) end
-    assert.is_nil(probe.input_record(input)) -- a watermark comes next
+    assert.same({ { "v2" }, 4 }, { probe.input_records(input, 1) })
+    assert.same({ {}, 4 }, { probe.input_records(input, 0) }) -- those that are not taken stay
+    assert.same({ { "v3", "v4" }, 4 }, { probe.input_records(input, 9) })
+    assert.same({}, (probe.input_records(input, 9))) -- a watermark comes next
     assert.equal(5, probe.input_next(input).watermark)
-    assert.same({ "v5", 4 }, { probe.input_record(input) })
-    assert.equal("v6", probe.input_next(input).value) -- either way gives the next one
+    assert.same({ { "v5", "v6" }, 4 }, { probe.input_records(input, 2) })
+    assert.equal("v7", probe.input_next(input).value) -- either way gives the next one
     probe.input_receiver_gone(input)
-    assert.is_nil(probe.input_record(input))
+    assert.same({}, (probe.input_records(input, 9)))
   end)
 
   -- Sends "a@0" records, each in a buffer of its own, "B1@0", "W5@0", "I@0", "A@0", "E@0", "X@0"
