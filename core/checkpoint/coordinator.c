@@ -194,7 +194,8 @@ void sc_coordinator_suspend(sc_coordinator_t *c, int64_t now_ms, int64_t mono_ms
     if (undecided(p))
       sc__coordinator_abort(c, p, &why);
   }
-  sc__coordinator_stop_failed(c, &why);
+  if (c->stop.state != SC_STOP_DONE) /* else it waits at most for one that is being written */
+    sc__coordinator_stop_failed(c, &why);
   while (sc_schedule_waiting(&c->schedule))
     sc__coordinator_answer(c, sc_schedule_take(&c->schedule, SC_START_MANUAL), 0,
                            &why);

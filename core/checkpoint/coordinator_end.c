@@ -1,6 +1,7 @@
 #include "coordinator_parts.h"
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 #define FINAL_PAUSE_MS 1000      /* at most, before a final checkpoint is tried a second time */
 #define FINAL_PAUSE_MAX_MS 10000 /* and before any other time */
@@ -32,6 +33,15 @@ void sc__coordinator_delay_final(sc_coordinator_t *c, sc_reason_t reason) {
     c->final_timeout_ms = doubled(c->final_timeout_ms, FINAL_TIMEOUT_MAX_MS);
 }
 
+/* A drain is answered with whichever checkpoint turned out to be the final one: the last of them,
+ * where another was pending when that completed, since the older one's files go then. */
+void sc__coordinator_answer_stop(sc_coordinator_t *c) {
+  if (c->stop.state != SC_STOP_DONE || !c->stop.request || (c->pending && !SC_PLANTED(STOP_ANSWER)))
+    return;
+  sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
+  c->stop.request = 0;
+}
+
 void sc__coordinator_stop_failed(sc_coordinator_t *c, const sc_failure_t *why) {
   sc__coordinator_answer(c, c->stop.request, 0, why);
   c->stop = (sc_stop_t){0};
@@ -53,6 +63,7 @@ void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failur
   if (p->stop && p->attempt == c->attempt)
     sc__coordinator_stop_failed(c, why);
   sc__coordinator_count(c, why->reason, p->id);
+  sc__coordinator_answer_stop(c);
   sc_pending_destroy(p);
 }
 
@@ -62,8 +73,6 @@ static void publish(sc_coordinator_t *c, sc_pending_t *p) {
   sc_outgoing_t *out = sc__coordinator_act(c, SC_ACT_COMPLETE, p);
   out->action.final = sc_pending_is_final(p);
   out->action.stop = p->stop;
-  if (out->action.final)
-    c->final_id = p->id;
   for (uint32_t i = 0; i < p->n_tasks; i++) {
     if (p->left[i] || p->snapshots[i]->end == SC_TASK_RUNNING)
       continue;
@@ -76,14 +85,6 @@ static void publish(sc_coordinator_t *c, sc_pending_t *p) {
   bool all_held = c->roster.n_unended == 0 && !sc_roster_wants_final(&c->roster);
   if (all_held || c->stop.state == SC_STOP_DONE)
     sc_schedule_stop(&c->schedule);
-}
-
-/* A drain is answered with whichever checkpoint turned out to be the final one. */
-static void answer_stop(sc_coordinator_t *c) {
-  if (c->stop.state != SC_STOP_DONE || !c->stop.request)
-    return;
-  sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
-  c->stop.request = 0;
 }
 
 /* A younger checkpoint that was planned while p was pending lists, of a task that had left, what
@@ -111,12 +112,14 @@ void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p) {
   sc_retained_add(&c->retained, p->id);
   sc_failures_success(&c->failures, p->id);
   sc_schedule_completed(&c->schedule, c->mono_ms);
+  if (sc_pending_is_final(p) && p->attempt == c->attempt)
+    c->final_id = p->id; /* also where all have left meanwhile */
   if (c->alive && p->attempt == c->attempt)
     publish(c, p);
   sc__coordinator_answer(c, p->request, p->id, NULL);
-  answer_stop(c);
   while (c->pending && c->pending->id < p->id)
     sc__coordinator_abort(c, c->pending, &subsumed);
+  sc__coordinator_answer_stop(c);
   sc_coordinator_trim(c);
   sc_pending_destroy(p);
 }

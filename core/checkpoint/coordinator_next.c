@@ -87,7 +87,8 @@ sc_start_t sc__coordinator_choose(sc_coordinator_t *c) {
       .deleting = c->deleting, .preparing = preparing != NULL, .final_wanted = final_wanted(c)};
   for (const sc_pending_t *p = c->pending; p; p = p->next)
     load.pending++;
-  if (c->stop.state != SC_STOP_NONE)
+  bool half = SC_PLANTED(DRAIN_HALF) && sc__coordinator_draining(c) && c->roster.n_unended > 0;
+  if (c->stop.state != SC_STOP_NONE && !half)
     return choose_stop(c, &load);
   if (c->config.unaligned && load.pending)
     return SC_START_NOTHING;
@@ -176,8 +177,8 @@ static bool stop_by_end(sc_coordinator_t *c) {
   if (!c->stop.drain && c->roster.n_unended > 0)
     return false;
   if (c->final_id) {
-    sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
-    c->stop = (sc_stop_t){.state = SC_STOP_DONE};
+    c->stop.state = SC_STOP_DONE;
+    sc__coordinator_answer_stop(c);
     return true;
   }
   c->stop.drain = true;

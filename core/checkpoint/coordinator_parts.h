@@ -94,6 +94,7 @@ void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failur
 void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p);
 void sc__coordinator_delay_final(sc_coordinator_t *c, sc_reason_t reason);
 /* A stop that is under way has failed: the job goes on. */
+void sc__coordinator_answer_stop(sc_coordinator_t *c);
 void sc__coordinator_stop_failed(sc_coordinator_t *c, const sc_failure_t *why);
 
 #endif

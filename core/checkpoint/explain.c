@@ -222,7 +222,7 @@ static char *advice_for_wait(const sc_explain_input_t *in, uint32_t at, sc_cause
     break;
   case SC_CAUSE_IN_FLIGHT:
     text = sc_strdup("so much data was in flight: let barriers overtake it with "
-                     "checkpoint.unaligned = true, or keep less of it with fewer network buffers");
+                     "checkpoint.unaligned = true, or keep less of it with network.debloat");
     break;
   default:
     text = sc_strdup("what it did meanwhile is not known");
@@ -309,7 +309,7 @@ static void explain_async(const sc_explain_input_t *in, uint32_t at, sc_explanat
   out->cause = kept_much(t) ? SC_CAUSE_IN_FLIGHT : SC_CAUSE_STATE;
   out->text = kept_much(t)
       ? sc_format("%s: %s kept %s of data that was in flight, for which its asynchronous part took "
-                  "%s; keep less in flight with fewer network buffers, or set "
+                  "%s; keep less in flight with network.debloat, or set "
                   "checkpoint.aligned_timeout", head, t->name, size(bytes, t->persisted),
                   span(async, own_ns(t)))
       : sc_format("%s: the asynchronous part of %s, which writes %s of state, took %s; keep less "
@@ -346,10 +346,23 @@ static uint32_t holder(const sc_explain_input_t *in, uint32_t at) {
   return at;
 }
 
+/* Whose synchronous part kept the thread that others waited for, or nobody's. */
+static uint32_t longest_sync(const sc_explain_input_t *in, int64_t waited_ns) {
+  uint32_t at = SC_EXPLAIN_NOBODY;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (in->subtasks[i].acknowledged && in->subtasks[i].sync_ns * 2 > waited_ns &&
+        (at == SC_EXPLAIN_NOBODY || in->subtasks[i].sync_ns > in->subtasks[at].sync_ns))
+      at = i;
+  return at;
+}
+
 static void explain_part(const sc_explain_input_t *in, uint32_t last, const parts_t *p,
                          sc_explanation_t *out) {
+  uint32_t sync = longest_sync(in, p->barrier_ns);
   if (p->longest_ns == in->waited_ns)
     explain_queue(in, out);
+  else if (p->longest_ns == p->barrier_ns && sync != SC_EXPLAIN_NOBODY)
+    explain_sync(in, sync, out);
   else if (p->longest_ns == p->barrier_ns)
     explain_wait(in, culprit(in, out), out);
   else if (p->longest_ns == p->sync_ns)

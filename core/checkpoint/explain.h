@@ -13,7 +13,8 @@
  *     it is a sink                                                                 SINK
  *     it was seen in a function of the user, a source's too                        FUNCTION
  *     else, where bytes were queued                                                IN_FLIGHT
- *   synchronous part                        operators' snapshots                   SYNC
+ *   synchronous part, or a wait that        operators' snapshots                   SYNC
+ *   somebody's was most of
  *   asynchronous part: until its barriers were taken     as start delay, of whoever took them
  *                      until a thread was free           of the subtask whose writing kept them
  *                      mostly storage                                              STORAGE

@@ -2,6 +2,7 @@
 
 #include "../base/error.h"
 #include "../base/mem.h"
+#include "../base/planted.h"
 
 /* Ids that were given up are remembered until a newer one starts; so many at most, which is more
  * than can still have barriers on their way. */
@@ -172,6 +173,8 @@ static bool overtakes(const sc_aligner_t *a, const pending_t *p) {
 
 static bool ready(const sc_aligner_t *a, const pending_t *p) {
   bool now = overtakes(a, p);
+  if (SC_PLANTED(COUNTED_EARLY) && a->at_least_once)
+    return true;
   for (uint32_t i = 0; i < a->n; i++) {
     const channel_t *c = &a->channels[i];
     if (!c->closed && !p->brought[i] && (c->rigid || !now))
@@ -338,14 +341,21 @@ void sc_aligner_recovering(sc_aligner_t *a, bool yes) {
 
 /* ---- states ---- */
 
-bool sc_aligner_held(const sc_aligner_t *a, uint32_t channel) {
-  sc_assert(channel < a->n);
-  if (a->at_least_once || a->channels[channel].closed)
-    return false;
+static bool has_brought(const sc_aligner_t *a, uint32_t channel) {
   for (const pending_t *p = a->pending; p; p = p->next)
     if (p->brought[channel])
       return true;
   return false;
+}
+
+bool sc_aligner_held(const sc_aligner_t *a, uint32_t channel) {
+  sc_assert(channel < a->n);
+  return !a->at_least_once && !a->channels[channel].closed && has_brought(a, channel);
+}
+
+bool sc_aligner_counts(const sc_aligner_t *a, uint32_t channel) {
+  sc_assert(channel < a->n);
+  return a->at_least_once && has_brought(a, channel) && !SC_PLANTED(COUNTED_END);
 }
 
 bool sc_aligner_captured(const sc_aligner_t *a, uint32_t channel) {

@@ -27,6 +27,7 @@
  *
  * At least once (create's second argument): barriers are only counted. No channel is held back or
  * captured, checkpoints may be completed in any order, and one that starts ends the older ones.
+ * Only the end of a channel is not to be believed before the start (sc_aligner_counts).
  *
  * The invariants that the code keeps:
  *   (B1) Each checkpoint starts at most once, in the order of ids (exactly once), and never after
@@ -89,6 +90,9 @@ void sc_aligner_recovering(sc_aligner_t *a, bool yes);
 bool sc_aligner_next(sc_aligner_t *a, sc_align_action_t *action);
 
 bool sc_aligner_held(const sc_aligner_t *a, uint32_t channel);
+/* At least once: the channel brought the barrier of a checkpoint that others still owe. What comes
+ * of it before the start will come again after a restore. */
+bool sc_aligner_counts(const sc_aligner_t *a, uint32_t channel);
 /* What is read of the channel now belongs to the checkpoint that is being captured. */
 bool sc_aligner_captured(const sc_aligner_t *a, uint32_t channel);
 uint64_t sc_aligner_pending(const sc_aligner_t *a);   /* the oldest that waits to start, or 0 */

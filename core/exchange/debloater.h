@@ -13,6 +13,8 @@
  * by 2 / (samples + 1) of the difference (an exponential mean), within [SC_DEBLOAT_MIN, segment
  * size]. The bound of twice makes it grow no faster than it shrinks. Senders are told only what
  * differs from what they heard last by `threshold_percent`, or is one of the two bounds.
+ * Memory is not saved: a buffer that is left early takes a segment all the same, and bounds that
+ * are counted in buffers (overdraft) stay what they are.
  * Several gates of a task share its throughput, as in Flink: together they may hold that many
  * targets.
  *

@@ -72,15 +72,41 @@ static void add_valve_events(sc_input_t *in, uint32_t source, sc_valve_out_t out
 
 /* ---- what is taken from channels ---- */
 
+/* At least once, behind a barrier that is counted, the end has to wait, as has the watermark that
+ * says so: a snapshot that is still to be taken would say that all timers have fired, though what
+ * comes again after a restore sets some. */
+static void on_watermark(sc_input_t *in, uint32_t source, int64_t watermark) {
+  source_t *s = &in->sources[source];
+  if (watermark == INT64_MAX && sc_aligner_counts(in->aligner, source))
+    s->last_watermark_waits = true;
+  else
+    add_valve_events(in, source, sc_valve_watermark(in->valve, source, watermark));
+}
+
 static void on_end(sc_input_t *in, uint32_t source) {
   source_t *s = &in->sources[source];
   if (s->ended)
+    return;
+  s->end_waits = sc_aligner_counts(in->aligner, source);
+  if (s->end_waits)
     return;
   s->ended = true;
   in->n_ended++;
   add_valve_events(in, source, sc_valve_end(in->valve, source));
   if (in->n_ended == in->n)
     sc__input_add_event(in, SC_INPUT_END);
+}
+
+void sc__input_end_late(sc_input_t *in) {
+  for (uint32_t i = 0; i < in->n; i++) {
+    source_t *s = &in->sources[i];
+    if (s->last_watermark_waits && !sc_aligner_counts(in->aligner, i)) {
+      s->last_watermark_waits = false;
+      on_watermark(in, i, INT64_MAX);
+    }
+    if (s->end_waits)
+      on_end(in, i);
+  }
 }
 
 static void on_close(sc_input_t *in, uint32_t source) {
@@ -208,7 +234,7 @@ static int read_record(sc_input_t *in, sc_input_event_t *event, sc_error_t *err)
     }
   }
   if (r->kind == SC_RECORD_WATERMARK) {
-    add_valve_events(in, source, sc_valve_watermark(in->valve, source, r->timestamp));
+    on_watermark(in, source, r->timestamp);
     return 0;
   }
   if (r->kind == SC_RECORD_STATUS) { /* its value is true or false, the reader saw to that */

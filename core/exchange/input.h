@@ -15,7 +15,8 @@
  *
  * One element may give several events; their order is: ABORTED before SNAPSHOT, WATERMARK before
  * STATUS, both before END, END before SNAPSHOT before CLOSED. A CLOSE without an END before it
- * counts as both. A source task has no channels: a trigger gives SNAPSHOT at once, END and CLOSED
+ * counts as both. At least once, what ends behind a barrier that others still owe ends after the
+ * SNAPSHOT. A source task has no channels: a trigger gives SNAPSHOT at once, END and CLOSED
  * never come.
  *
  * Threads: the task's slot; sc_input_word and what channels tell from any.

@@ -115,6 +115,7 @@ static void follow(sc_input_t *in) {
   }
   forget_passed(in);
   sc__input_review(in);
+  sc__input_end_late(in);
 }
 
 static sc_align_mode_t mode_of(const sc_barrier_t *b) {

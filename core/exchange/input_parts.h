@@ -15,6 +15,8 @@ typedef struct source {
   uint32_t port;         /* of the operator */
   bool rigid;            /* its edge cannot be captured */
   bool ended, closed;    /* END, CLOSE were taken */
+  bool end_waits;        /* END was taken, but counts when a checkpoint has started ... */
+  bool last_watermark_waits; /* ... as does a watermark that nothing can follow */
   sc_buffer_t *parked;   /* a half-read buffer that may not be read on just now, or NULL */
   sc_bytes_t rest;       /* what is unread in that */
 } source_t;
@@ -62,6 +64,8 @@ struct sc_input {
 sc_input_event_t *sc__input_add_event(sc_input_t *in, sc_input_kind_t kind);
 /* What is allowed to be read may have changed: the current buffer is put aside, or not. */
 void sc__input_review(sc_input_t *in);
+/* Checkpoints may have started, or were given up: ends that waited for them count. */
+void sc__input_end_late(sc_input_t *in);
 
 /* ---- input_barrier.c ---- */
 void sc__input_listen(sc_input_t *in);

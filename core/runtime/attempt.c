@@ -302,21 +302,13 @@ void sc_attempt_interrupt(sc_attempt_t *a) {
       sc_world_interrupt(a->config.world, &a->slots[i].actor);
 }
 
-/* The task of the slot that has this very name, or NULL. */
-static const sc_task_t *find_named(const sc_slot_t *s, const char *name) {
-  for (uint32_t i = 0; name && i < s->n_tasks; i++)
-    if (s->tasks[i]->name == name)
-      return s->tasks[i];
-  return NULL;
-}
-
 void sc_attempt_sample(sc_attempt_t *a, const bool *waits,
                        void (*blocked)(void *arg, uint32_t task), void *arg) {
   for (uint32_t i = 0; a->config.host.create && i < a->config.n_slots; i++) {
     sc_slot_t *s = &a->slots[i];
     const char *running = atomic_load(&s->running);
     uint64_t turn = atomic_load(&s->turns);
-    const sc_task_t *t = find_named(s, running);
+    const sc_task_t *t = sc__slot_runs(s, running);
     if (!s->actor.impl || atomic_load(&s->down) || !t || !waits[t->index])
       continue;
     bool same = s->sampled.running == running && s->sampled.turn == turn;

@@ -252,6 +252,9 @@ uint32_t sc_attempt_metrics(sc_attempt_t *a, uint32_t task, sc_buf_t *out);
 
 /* ---- slots' and tasks' own ---- */
 extern const sc_actor_ops_t sc_slot_actor_ops;
+/* Whose code runs there, by the very text of `running`: a task, or an operator whose splits are
+ * being listed; NULL: nobody's. */
+const sc_task_t *sc__slot_runs(const sc_slot_t *s, const char *running);
 void sc__slot_seen(void *slot, const char *place, bool returned); /* for its watch */
 extern const sc_op_services_t sc_task_services;
 void sc_attempt_ref(sc_attempt_t *a);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../base/mem.h"
+#include "../base/planted.h"
 #include "job_parts.h"
 
 static int64_t log_clock(void *arg) {
@@ -133,7 +134,9 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
     }
     o->all_finished &= o->plans[i]->finished;
   }
-  return plan_inflight(job->graph, o, err);
+  return (SC_PLANTED(MODE_FORGETS) && !job->options.checkpoint.unaligned)
+             ? 0
+             : plan_inflight(job->graph, o, err);
 }
 
 /* ---- the rest ---- */

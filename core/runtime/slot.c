@@ -252,18 +252,22 @@ void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node) {
 /* ---- the actor ---- */
 
 /* The host was looked at while it ran a task. */
+const sc_task_t *sc__slot_runs(const sc_slot_t *s, const char *running) {
+  for (uint32_t i = 0; running && i < s->n_tasks; i++)
+    if (s->tasks[i]->name == running || s->tasks[i]->chain.links[0].node->name == running)
+      return s->tasks[i];
+  return NULL;
+}
+
 void sc__slot_seen(void *slot, const char *place, bool returned) {
   sc_slot_t *s = slot;
-  const char *running = atomic_load(&s->running);
-  for (uint32_t i = 0; i < s->n_tasks; i++) {
-    if (s->tasks[i]->name != running)
-      continue;
-    sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SEEN, s->tasks[i]->index);
-    r->id = (returned ? SC_SEEN_RETURNED : 0) |
-            (s->tasks[i]->in_snapshot ? SC_SEEN_IN_SNAPSHOT : 0);
-    sc_buf_put(&r->bytes, place, strlen(place) + 1);
-    sc_report_post(s->attempt, r);
-  }
+  const sc_task_t *t = sc__slot_runs(s, atomic_load(&s->running));
+  if (!t)
+    return;
+  sc_report_t *r = sc_report_new(s->attempt, SC_REPORT_SEEN, t->index);
+  r->id = (returned ? SC_SEEN_RETURNED : 0) | (t->in_snapshot ? SC_SEEN_IN_SNAPSHOT : 0);
+  sc_buf_put(&r->bytes, place, strlen(place) + 1);
+  sc_report_post(s->attempt, r);
 }
 
 static void slot_start(void *arg) {

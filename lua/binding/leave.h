@@ -4,8 +4,8 @@
  * A user's function may call os.exit in a slot. The engine's shutdown, which hangs on exit, would
  * wait for that very slot; and two threads must not run exit at once. So the slot's os.exit leaves
  * like a crash of the job (its last checkpoint is what counts), with the status that was asked for;
- * where the engine goes down already it raises instead, and a shutdown that comes after it waits
- * for the process to end.
+ * where the engine goes down already it raises instead, and a shutdown or another slot's os.exit
+ * that comes after it waits for the process to end.
  *
  * Threads: any.
  */

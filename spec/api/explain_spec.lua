@@ -72,8 +72,7 @@ describe("a checkpoint that is slow is explained by", function()
     assert(os.execute("mkfifo " .. folder .. "/pipe"))
     local job = p.start(options(folder), function(env)
       return p.gated(env, folder, { 1 }):rebalance():map(function(v)
-        local pipe <close> = io.open(folder .. "/pipe") -- here it stands
-        pipe:read("a")
+        io.open(folder .. "/pipe"):close() -- here it stands
         return v
       end):uid("standing")
     end)
@@ -81,7 +80,7 @@ describe("a checkpoint that is slow is explained by", function()
     local text, id = explained(job, "library_call")
     assert.matches("standing[^;]* has not acknowledged it; it was in a library call that did not return", text)
     outlast(job, id)
-    os.execute("timeout 60 sh -c 'echo > " .. folder .. "/pipe'")
+    os.execute("timeout 60 sh -c ': > " .. folder .. "/pipe'")
     p.let(folder, "end")
     assert.equal("finished", assert(p.wait(job)).state)
     -- The function goes on behind it, which says the place.
@@ -184,6 +183,27 @@ describe("a checkpoint that is slow is explained by", function()
       assert.matches(place, said, 1, true)
     end)
   end
+
+  it("a source that is still listing its splits", function()
+    local folder = p.folder()
+    local job = p.start(options(folder), function(env)
+      return env:source {
+        uid = "many",
+        splits = function()
+          local go
+          repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go -- here it lists
+          go:close()
+          return { 0 }
+        end,
+        read = function() return nil end,
+      }
+    end)
+    local text = explained(job, "slow_function")
+    assert.matches("many[^;]* has not acknowledged it; its user function is slow: it was seen in", text)
+    assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("-- here it lists")), text, 1, true)
+    p.write(folder .. "/go", "")
+    assert.equal("finished", assert(p.wait(job)).state)
+  end)
 
   it("much state", function()
     local folder = p.folder()

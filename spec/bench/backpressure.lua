@@ -1,7 +1,8 @@
 -- Work backpressure: how long a checkpoint takes when every buffer is full, in the modes aligned, unaligned
 -- and timeout200 (aligned, and unaligned after 200 ms), at sinks of 100 and 10,000 records a second and
 -- depths of 8 and 16 exchanges; beside Flink at depth 8 where PEERS names the folder of the peers. Nothing
--- is synced (checkpoint.sync = false), as Flink does.
+-- is synced (checkpoint.sync = false), as Flink does. Then, at depth 8, the same with debloating: what it makes
+-- of the bytes in flight and of the durations.
 --   lua5.4 spec/bench/backpressure.lua [checkpoints a run] [ms between them]
 local support = require "bench.support"
 local uv = require "luv"
@@ -69,6 +70,34 @@ local function run(case)
     case.mode == "unaligned" and case.rate == 10000 and "  (budget: 0.50 x)" or ""))
 end
 
+local function measure(case, more)
+  return support.try(support.lua("backpressure_run", options(case) .. (" interval=%d %s"):format(INTERVAL, more)))
+end
+
+-- Full queues are 600 ms of work for each hop at 10,000 records a second, and more than a minute at 100.
+local function run_debloated(case)
+  local target = case.rate == 10000 and 100 or 1000
+  print(("--- backpressure, %s, %d records a second, depth %d, debloating to %d ms of work"):format(case.mode, case.rate,
+    case.depth, target))
+  local text, why = measure(case, ("warm_up=15000 debloat=%d"):format(target))
+  if not text then
+    print("not measured: " .. why)
+    return
+  end
+  local p50, p99 = show("debloated", text)
+  local queued = support.field(text, "queued_p50")
+  if case.mode == "aligned" and case.rate == 100 then
+    print(("%-12s %.2f MB queued (without debloating none ever completes)"):format("", queued / 1e6))
+    return
+  end
+  text = measure(case, "debloat=0")
+  if not text then return end
+  local plain50, plain99 = show("plain", text)
+  local plain_queued = support.field(text, "queued_p50")
+  print(("%-12s p50 %.2f x, p99 %.2f x, bytes in flight %.2f x of %.2f MB"):format("ratio", p50 / plain50, p99 / plain99,
+    queued / plain_queued, plain_queued / 1e6))
+end
+
 for _, depth in ipairs { 8, 16 } do
   for _, rate in ipairs { 10000, 100 } do
     for _, mode in ipairs { "unaligned", "timeout200", "aligned" } do
@@ -76,4 +105,8 @@ for _, depth in ipairs { 8, 16 } do
       if mode ~= "aligned" or rate == 10000 then run { mode = mode, rate = rate, depth = depth } end
     end
   end
+end
+
+for _, rate in ipairs { 10000, 100 } do
+  for _, mode in ipairs { "unaligned", "aligned" } do run_debloated { mode = mode, rate = rate, depth = 8 } end
 end

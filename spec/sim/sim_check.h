@@ -38,7 +38,7 @@ void sim_check_restored(sim_check_t *c, uint64_t id); /* 0: a start found nothin
 uint64_t sim_check_completed(const sim_check_t *c);   /* how many checkpoints were ever safe */
 /* The storage is seen from outside (attached to no world). */
 void sim_check_outputs(sim_check_t *c);
-void sim_check_stopped(sim_check_t *c); /* sinks have committed all that the checkpoint holds */
+void sim_check_committed(sim_check_t *c); /* sinks have committed all that the checkpoint holds */
 void sim_check_end(sim_check_t *c);
 
 #endif

@@ -3,8 +3,9 @@
  * behind goes with it, and an assertion or a wild pointer is one more thing that a seed can find.
  *
  *   sim --seeds N --first M    seeds M .. M+N-1; stops at the first that fails, shrinks it, and
- *                              tells its story (--keep-going: goes on)
- *   sim --seed S [--cut ...]   one seed, with its story
+ *                              tells its story (--keep-going: goes on; --count: tells in how many
+ *                              of them each kind of trouble really happened)
+ *   sim --seed S [--cut ...]   one seed, with its story (--lines N: so much of it)
  *   sim --all-faults           (a build with SC_PLANT) for each planted fault the first seed that
  *                              finds it; --fault NAME switches one on for the calls above
  */
@@ -223,10 +224,12 @@ static sim_cut_t shrink(uint64_t seed) {
 
 /* ---- telling ---- */
 
+static int story_lines = STORY_LINES;
+
 static void print_tail(const sc_buf_t *text) {
   const char *begin = (const char *)text->data, *at = begin + text->len;
   int lines = 0;
-  while (at > begin && lines <= STORY_LINES)
+  while (at > begin && lines <= story_lines)
     lines += *--at == '\n';
   if (at > begin)
     printf("  ... %zu bytes of story before\n", (size_t)(at - begin));
@@ -254,7 +257,7 @@ static void print_story(const char *program, uint64_t seed, const sim_cut_t *cut
 
 typedef struct options {
   uint64_t seeds, first;
-  bool one, keep_going, raw, all_faults;
+  bool one, keep_going, raw, all_faults, count;
   sim_cut_t cut;
 } options_t;
 
@@ -266,11 +269,15 @@ static bool parse(int argc, char **argv, options_t *o) {
       o->keep_going = true;
     } else if (strcmp(argv[i], "--raw") == 0) { /* as it is, without shrinking */
       o->raw = true;
+    } else if (strcmp(argv[i], "--count") == 0) {
+      o->count = true;
     } else if (strcmp(argv[i], "--all-faults") == 0) {
       o->all_faults = true;
     } else if (strcmp(argv[i], "--fault") == 0 && ++i < argc) {
       if (!plant(value))
         return false;
+    } else if (strcmp(argv[i], "--lines") == 0 && ++i < argc) {
+      story_lines = atoi(value);
     } else if (strcmp(argv[i], "--seeds") == 0 && ++i < argc) {
       o->seeds = strtoull(value, NULL, 10);
     } else if (strcmp(argv[i], "--first") == 0 && ++i < argc) {
@@ -319,9 +326,28 @@ static int find_faults(const options_t *o) {
 static int find_faults(const options_t *o) { return !plant(""); }
 #endif
 
+typedef struct counts {
+  uint64_t runs[SIM_TALLY_KINDS], times[SIM_TALLY_KINDS];
+} counts_t;
+
+static void count(counts_t *c, const sim_totals_t *t) {
+  for (int i = 0; i < SIM_TALLY_KINDS; i++) {
+    c->runs[i] += t->happened[i] > 0;
+    c->times[i] += t->happened[i];
+  }
+}
+
+static void print_counts(const counts_t *c) {
+  printf("  runs   times\n");
+  for (int i = 0; i < SIM_TALLY_KINDS; i++)
+    printf("%6" PRIu64 " %7" PRIu64 "  %s\n", c->runs[i], c->times[i],
+           sim_tally_text((sim_tally_kind_t)i));
+}
+
 static int run_seeds(const char *program, const options_t *o) {
   uint64_t failed = 0, done = 0;
   sim_totals_t sum = {0};
+  counts_t counts = {0};
   double begin = seconds();
   for (; done < o->seeds; done++) {
     uint64_t seed = o->first + done;
@@ -333,6 +359,7 @@ static int run_seeds(const char *program, const options_t *o) {
     sum.lives += out.totals.lives;
     sum.turns += out.totals.turns;
     sum.checkpoints += out.totals.checkpoints;
+    count(&counts, &out.totals);
     if (out.failed) {
       sim_cut_t cut = {0};
       failed++;
@@ -350,6 +377,8 @@ static int run_seeds(const char *program, const options_t *o) {
       fflush(stdout);
     }
   }
+  if (o->count)
+    print_counts(&counts);
   printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64 " failed; %" PRIu64 " lives, %" PRIu64
          " checkpoints, %" PRIu64 " turns; %.1f s\n",
          done, o->first, failed, sum.lives, sum.checkpoints, sum.turns, seconds() - begin);
@@ -360,8 +389,10 @@ int main(int argc, char **argv) {
   options_t o;
   if (!parse(argc, argv, &o)) {
     fprintf(stderr,
-            "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--fault NAME]\n"
-            "       %s --seed S [--cut D,N,S,R,P,O] [--fault NAME]\n       %s --all-faults\n",
+            "usage: %s [--seeds N] [--first M] [--keep-going] [--raw] [--count]\n"
+            "       [--fault NAME]\n"
+            "       %s --seed S [--cut D,N,S,R,P,O] [--lines N] [--fault NAME]\n"
+            "       %s --all-faults\n",
             argv[0], argv[0], argv[0]);
     return 2;
   }

@@ -48,20 +48,20 @@ static void add_windows(const sim_node_t *n, const sim_list_t *in, sim_list_t *o
   }
 }
 
-static void run_source(const sim_node_t *n, sim_list_t *out) {
+static void run_source(const sim_node_t *n, const uint32_t *read, sim_list_t *out) {
   for (uint32_t split = 0; split < n->splits; split++)
-    for (uint32_t seq = 0; seq < n->records; seq++) {
+    for (uint32_t seq = 0; seq < (read ? read[split] : n->records); seq++) {
       sim_record_t r;
       sim_source_record(n, split, seq, &r);
       sim_list_add(out, &r);
     }
 }
 
-static void run_node(sim_model_t *m, const sim_plan_t *p, uint32_t at) {
+static void run_node(sim_model_t *m, const sim_plan_t *p, const sim_ends_t *ends, uint32_t at) {
   const sim_node_t *n = &p->nodes[at];
   sim_list_t *in = &m->in[at], *out = &m->out[at];
   if (n->kind == SIM_SOURCE)
-    run_source(n, out);
+    run_source(n, ends ? ends->read[at] : NULL, out);
   for (uint32_t k = 0; k < n->n_inputs; k++) {
     const sim_list_t *from = n->inputs[k].side ? &m->pt[n->inputs[k].from]
                                                : &m->out[n->inputs[k].from];
@@ -81,11 +81,11 @@ static void run_node(sim_model_t *m, const sim_plan_t *p, uint32_t at) {
     add_windows(n, in, out);
 }
 
-sim_model_t *sim_model_create(const sim_plan_t *p) {
+sim_model_t *sim_model_create(const sim_plan_t *p, const sim_ends_t *ends) {
   sim_model_t *m = sc_calloc(1, sizeof *m);
   for (uint32_t i = 0; i < p->n_nodes; i++) /* a node reads from earlier ones only */
     if (!p->nodes[i].left_out)
-      run_node(m, p, i);
+      run_node(m, p, ends, i);
   return m;
 }
 

@@ -20,7 +20,13 @@ typedef struct sim_model {
   sim_list_t pt[SIM_NODES];  /* what its processing-time timers may give, each once */
 } sim_model_t;
 
-sim_model_t *sim_model_create(const sim_plan_t *p);
+/* How far each split of each source was read before the job was drained. */
+typedef struct sim_ends {
+  uint32_t read[SIM_NODES][SIM_SPLITS];
+} sim_ends_t;
+
+/* ends: NULL where all is read. */
+sim_model_t *sim_model_create(const sim_plan_t *p, const sim_ends_t *ends);
 void sim_model_destroy(sim_model_t *m);
 /* The record with this one's lane, number and key, or NULL. */
 const sim_record_t *sim_list_find(const sim_list_t *list, const sim_record_t *r);

@@ -12,7 +12,7 @@ int sim_called(sim_op_t *o, const char *what, sc_error_t *err) {
   s->calls++;
   for (uint32_t i = 0; i < s->plan->n_disturbances && !s->calm; i++) {
     sim_disturbance_t *d = &s->plan->disturbances[i];
-    if (d->kind != SIM_RAISE || d->left_out || s->calls < d->at)
+    if (d->kind != SIM_RAISE || d->left_out || d->after || s->calls < d->at)
       continue;
     d->left_out = true;
     char *text = sc_format("%s fails in %s (call %" PRIu64 ")", sim_label(o), what, s->calls);
@@ -76,7 +76,7 @@ void sim_look_at(sim_op_t *o, const sc_item_t *item, sim_record_t *r) {
   r->ts = item->timestamp;
   if (!item->has_timestamp)
     sim_wrong(o->shared, "%s: a record lost its timestamp", sim_label(o));
-  if (r->ts <= o->op.context->watermark && !o->shared->plan->idles)
+  if (r->ts <= o->op.context->watermark && !o->shared->plan->idles && !o->shared->loose)
     sim_wrong(o->shared,
               "%s: record %" PRId64 "/%" PRId64 " of time %" PRId64
               " is late: the watermark is %" PRId64,
@@ -246,9 +246,13 @@ static void look_at_attempt(sim_op_t *o) {
   uint64_t attempt = o->op.context->attempt;
   if (!s->first_attempt)
     s->first_attempt = attempt;
-  if (attempt != s->first_attempt && !s->all_may_restart && !s->may_restart[o->node->region])
+  /* While a job is drained, all of it goes back where a part fails. */
+  bool all = s->all_may_restart || (s->drained >> s->life & 1);
+  if (attempt != s->first_attempt && !all && !s->may_restart[o->node->region])
     sim_wrong(s, "%s begins anew in attempt %" PRIu64 ", but nothing of its region has failed",
               sim_label(o), attempt);
+  s->loose |= attempt != s->first_attempt && s->at_least_once;
+  s->attempts[o->node - s->plan->nodes] = attempt;
 }
 
 static int create(void *data, sc_bytes_t options, sc_op_context_t *context, sc_operator_t **out,

@@ -26,6 +26,12 @@
 
 #include "../../core/runtime/operator.h"
 #include "sim_plan.h"
+#include "sim_tally.h"
+
+typedef struct sim_position {
+  uint64_t attempt; /* in which it was told; 0: in none of this life */
+  uint32_t seq;
+} sim_position_t;
 
 typedef struct sim_shared {
   sim_plan_t *plan;
@@ -35,6 +41,15 @@ typedef struct sim_shared {
   uint64_t first_attempt;                    /* of this life; 0: no operator was made yet */
   bool all_may_restart;                      /* in this life: not only operators have failed */
   bool may_restart[SIM_NODES];               /* in this life: regions whose operators have failed */
+  bool at_least_once;                        /* this life, or one before, was */
+  bool loose;                                /* and something was restored from it: records may
+                                                come again, late, and out of order */
+  uint32_t life;                             /* this one */
+  uint32_t drained;                          /* lives whose user has asked for it: bits */
+  bool finished_now;                         /* the life that has ended came to the job's end */
+  uint64_t attempts[SIM_NODES];              /* in this life: the last of each node */
+  sim_position_t read[SIM_NODES][SIM_SPLITS]; /* in this life: how far sources have read */
+  sim_tally_t tally;                         /* what has happened */
   char failure[600];                         /* the first thing that must not be; empty: none */
   void *run;                                 /* the run's own */
   void (*tell)(void *run, const char *text); /* a line of the story */

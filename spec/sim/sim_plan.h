@@ -17,8 +17,9 @@
 
 #define SIM_NODES 24
 #define SIM_INPUTS 3
-#define SIM_DISTURBANCES 10
+#define SIM_DISTURBANCES 12
 #define SIM_CLASSES 4
+#define SIM_SPLITS 5 /* of a source, at most */
 
 typedef enum { SIM_SOURCE, SIM_MAP, SIM_BUFFER, SIM_SHARE, SIM_KEYED, SIM_SINK } sim_kind_t;
 typedef enum { SIM_SAME, SIM_FILTER, SIM_FLAT, SIM_REKEY } sim_map_t;
@@ -54,20 +55,22 @@ typedef struct sim_node {
 typedef enum {
   SIM_CRASH_TURN, /* the process dies between two turns of the scheduler */
   SIM_CRASH_OP,   /* the process dies at an operation of the storage */
-  SIM_CRASH_DONE, /* the process dies so many turns after a checkpoint was told complete */
+  SIM_CRASH_DONE, /* the process dies between two turns, after a checkpoint */
   SIM_FAULT,      /* operations of the storage fail */
   SIM_RAISE,      /* an operator fails once */
   SIM_CANCEL,     /* the user cancels, and starts again */
   SIM_ASK,        /* the user asks for a checkpoint */
-  SIM_STOP        /* the user stops the job, without drain, and starts it again */
+  SIM_STOP,       /* the user stops the job, without drain, and starts it again */
+  SIM_DRAIN       /* the user stops the job with drain: it is complete with what it has read */
 } sim_disturbance_kind_t;
 
 typedef struct sim_disturbance {
   sim_disturbance_kind_t kind;
-  uint64_t at;    /* turns, operations, completed checkpoints, or calls of operators, over the
-                     whole run */
+  uint64_t after; /* checkpoints were told complete in the whole run: not before */
+  uint64_t at;    /* turns, operations, or calls of operators: over the whole run, or from the
+                     moment when `after` is reached */
   uint32_t mask;  /* of operations */
-  uint32_t times; /* FAULT; CRASH_DONE: turns */
+  uint32_t times; /* FAULT */
   int code;       /* FAULT */
   bool power;     /* CRASH: what was not synced is lost */
   bool left_out;
@@ -79,6 +82,18 @@ typedef struct sim_cut {
   uint32_t schedule;                                 /* another order of turns */
 } sim_cut_t;
 
+typedef enum { SIM_ALIGNED, SIM_OVERTAKING, SIM_TIMED, SIM_AT_LEAST_ONCE } sim_mode_t;
+
+/* What may differ from one life to the next, beside parallelism and slots. */
+typedef struct sim_settings {
+  sim_mode_t mode;
+  int64_t aligned_timeout_ms; /* TIMED */
+  uint32_t max_concurrent;    /* checkpoints */
+  uint32_t segment_size, exclusive, floating, overdraft;
+  sc_debloat_t debloat;       /* buffers that change their size all the time, or not */
+  int64_t buffer_timeout_ms;
+} sim_settings_t;
+
 typedef struct sim_plan {
   uint64_t seed;
   sim_cut_t cut;
@@ -88,23 +103,24 @@ typedef struct sim_plan {
   uint32_t n_disturbances;
   uint32_t max_parallelism;
   int64_t interval_ms, timeout_ms, min_pause_ms, restart_ms, restarts, tolerable;
-  uint32_t max_concurrent, retain;
-  bool all_or_none; /* checkpoints of tasks that have not all ended, or all */
-  bool unaligned;
-  int64_t aligned_timeout_ms;
-  uint32_t segment_size, exclusive, floating, overdraft;
-  sc_debloat_t debloat;
-  int64_t buffer_timeout_ms;
+  uint32_t retain;
+  bool all_or_none;      /* checkpoints of tasks that have not all ended, or all */
+  sim_settings_t first;  /* of the first life */
+  bool modes, networks;  /* each life draws its mode, its buffers */
+  bool at_least_once;    /* if each draws its mode, this may be one */
   int64_t look_ns, latency_ns;
   uint32_t pool_threads;
   int64_t clock_set_ms;  /* now and then the wall clock is set by up to so much; 0: never */
   bool from_path;        /* some starts name the path of the newest checkpoint */
   bool idles;            /* a source's reader without a split says that it is idle */
-  bool no_checkpoints;   /* and nothing goes wrong */
+  bool no_checkpoints;   /* by themselves, and nothing goes wrong */
+  bool no_dir;           /* nor can any be asked for */
 } sim_plan_t;
 
 void sim_plan_make(sim_plan_t *p, uint64_t seed, const sim_cut_t *cut);
-/* Parallelism of a class, and slots, in the n-th life of the process. */
+/* Settings, parallelism of a class, and slots in the n-th life of the process. */
+void sim_plan_settings(const sim_plan_t *p, uint32_t life, sim_settings_t *out);
+const char *sim_mode_name(sim_mode_t mode);
 uint32_t sim_plan_parallelism(const sim_plan_t *p, uint32_t class, uint32_t life);
 uint32_t sim_plan_slots(const sim_plan_t *p, uint32_t life);
 /* The graph and the disturbances, some ten lines. */

@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "../../core/base/mem.h"
-#include "../../core/operator/file_sink.h"
-#include "../../core/operator/watermarks.h"
-#include "../../core/runtime/job.h"
 #include "../../core/sim/sim_world.h"
 #include "../../core/snapshot/job_dir.h"
 #include "sim_check.h"
+#include "sim_job.h"
 
 #define CALM_NS 1000          /* latency of the storage when nothing goes wrong any more */
 #define JUMP_ONE_IN 400       /* turns: time passes though somebody is ready */
@@ -23,6 +21,11 @@
 #define CALMS_MAX 50          /* of them: it may emit the same ones again and again */
 
 typedef enum { ENDED, CRASHED, REFUSED } end_t;
+
+typedef struct wish {
+  sim_disturbance_kind_t kind; /* ASK, STOP or DRAIN */
+  uint64_t ticket;
+} wish_t;
 
 typedef struct run {
   sim_plan_t plan;
@@ -38,9 +41,10 @@ typedef struct run {
   int64_t now_ns;    /* at the end of the life before */
   uint32_t troubles; /* told failures in this life */
   uint64_t completed, last_completed; /* checkpoints that were told complete, and the last one */
-  uint64_t dies_at;  /* turn; 0: not because of one of those */
   bool canceled;     /* by us, in this life */
   char *from;        /* where this life begins, as its options say; or NULL */
+  wish_t wishes[SIM_DISTURBANCES]; /* of this life's user */
+  uint32_t n_wishes;
 } run_t;
 
 /* ---- the story ---- */
@@ -58,12 +62,15 @@ static void log_line(void *arg, const char *line) {
   tell(arg, text ? text + strlen(SIM_JOB_ID) + 2 : line);
   /* Ten minutes are never needed: whoever expires then waits for what does not come. */
   run_t *r = arg;
+  sim_tally_log(&r->shared.tally, line);
   if ((r->shared.calm || r->plan.timeout_ms >= SIM_FOR_EVER_MS) && strstr(line, "expired"))
     sim_wrong(&r->shared, "a checkpoint waits in vain: %s", line);
 }
 
 static void raised(void *arg, const char *text) {
-  ((run_t *)arg)->troubles++;
+  run_t *r = arg;
+  r->troubles++;
+  sim_tally_add(&r->shared.tally, SIM_TALLY_OPERATOR_FAILED);
   tell(arg, text);
 }
 
@@ -72,6 +79,7 @@ static void op_failed(void *arg, const sc_sim_op_t *op, int code) {
   char *text = sc_format("! %s %s fails: %s", sc_sim_op_name(op->kind), op->path,
                          sc_error_name(code));
   r->troubles++;
+  sim_tally_add(&r->shared.tally, SIM_TALLY_STORAGE_FAILED);
   r->shared.all_may_restart = true;
   tell(r, text);
   free(text);
@@ -82,8 +90,7 @@ static void op_done(void *arg, const sc_sim_op_t *op) {
   sim_check_change(r->check, op, r->world, r->plan.latency_ns);
 }
 
-static sim_disturbance_t *next_of(run_t *r, sim_disturbance_kind_t kind);
-
+/* What waited for a checkpoint counts from now on. */
 static void told_completed(void *arg, uint64_t id) {
   run_t *r = arg;
   sim_check_told_complete(r->check, id);
@@ -91,92 +98,14 @@ static void told_completed(void *arg, uint64_t id) {
     return;
   r->last_completed = id;
   r->completed++;
-  const sim_disturbance_t *d = next_of(r, SIM_CRASH_DONE);
-  if (d && d->at <= r->completed && !r->dies_at)
-    r->dies_at = r->turns + sc_sim_turns(r->world) + d->times + 1;
-}
-
-/* ---- the graph ---- */
-
-/* The operator that makes a source's watermarks goes between it and all its readers. Splits may be
- * read in any order, so a record may be as late as all of them are long. */
-static int add_time(run_t *r, sc_graph_t *g, const sim_node_t *n, const sc_node_spec_t *source,
-                    int index, sc_error_t *err) {
-  sc_buf_t options = SC_BUF_INIT;
-  char *uid = sc_format("time-%s", n->uid);
-  sc_pack_map(&options, 1);
-  sc_pack_cstr(&options, "out_of_orderness");
-  sc_pack_int(&options, (int64_t)n->splits * SIM_SPLIT_MS);
-  sc_node_spec_t spec = {.uid = uid,
-                         .name = uid,
-                         .type = &sc_watermarks_type,
-                         .options = sc_buf_bytes(&options),
-                         .parallelism = source->parallelism,
-                         .max_parallelism = source->max_parallelism,
-                         .start_new_chain = n->salt % 3 == 0};
-  int time = sc_graph_add(g, &spec, err), rc = time;
-  if (time >= 0)
-    rc = sc_graph_connect(g, (uint32_t)index, "main", (uint32_t)time, 0, SC_FORWARD, NULL, 0, err);
-  sc_buf_free(&options);
-  free(uid);
-  return rc < 0 ? rc : time;
-}
-
-static int add_node(run_t *r, sc_graph_t *g, uint32_t i, int *index, sc_error_t *err) {
-  const sim_node_t *n = &r->plan.nodes[i];
-  static const char *const outputs[] = {"main", "pt"};
-  r->places[i] = (sim_place_t){&r->shared, n};
-  bool sink = n->kind == SIM_SINK, keyed = n->kind == SIM_KEYED;
-  sc_buf_t options = SC_BUF_INIT;
-  sc_pack_map(&options, 1);
-  sc_pack_cstr(&options, "dir");
-  sc_pack_cstr(&options, SIM_OUT);
-  sc_node_spec_t spec = {.uid = n->uid,
-                         .name = n->uid,
-                         .data = &r->places[i],
-                         .keyed = keyed,
-                         .type = sink ? &sc_file_sink_type : sim_operator_type(n),
-                         .options = sc_buf_bytes(&options),
-                         .parallelism = sim_plan_parallelism(&r->plan, n->class, r->life),
-                         .max_parallelism = r->plan.max_parallelism,
-                         .start_new_chain = n->new_chain,
-                         .outputs = outputs,
-                         .n_outputs = keyed ? 2 : 1};
-  int rc = sc_graph_add(g, &spec, err);
-  if (rc >= 0 && n->timed)
-    rc = add_time(r, g, n, &spec, rc, err);
-  index[i] = rc;
-  sc_buf_free(&options);
-  return rc < 0 ? rc : 0;
-}
-
-static int connect(run_t *r, sc_graph_t *g, uint32_t i, const int *index, sc_error_t *err) {
-  static const char *const key[] = {"k"};
-  int rc = 0;
-  for (uint32_t k = 0; rc == 0 && k < r->plan.nodes[i].n_inputs; k++) {
-    const sim_input_t *in = &r->plan.nodes[i].inputs[k];
-    bool hash = in->edge == SC_HASH;
-    rc = sc_graph_connect(g, (uint32_t)index[in->from], in->side ? "pt" : "main",
-                          (uint32_t)index[i], 0, in->edge, hash ? key : NULL, hash ? 1 : 0, err);
+  for (uint32_t i = 0; i < r->plan.n_disturbances; i++) {
+    sim_disturbance_t *d = &r->plan.disturbances[i];
+    if (!d->after || d->after > r->completed)
+      continue;
+    d->after = 0;
+    d->at += d->kind == SIM_RAISE ? r->shared.calls : r->turns + sc_sim_turns(r->world);
+    d->at += d->at == 0;
   }
-  return rc < 0 ? rc : 0;
-}
-
-static sc_graph_t *build(run_t *r) {
-  sc_graph_t *g = sc_graph_create();
-  sc_error_t err = SC_ERROR_INIT;
-  int index[SIM_NODES], rc = 0;
-  for (uint32_t i = 0; rc == 0 && i < r->plan.n_nodes; i++)
-    if (!r->plan.nodes[i].left_out)
-      rc = add_node(r, g, i, index, &err);
-  for (uint32_t i = 0; rc == 0 && i < r->plan.n_nodes; i++)
-    if (!r->plan.nodes[i].left_out)
-      rc = connect(r, g, i, index, &err);
-  if (rc == 0)
-    rc = sc_graph_finish(g, &err);
-  if (rc < 0)
-    sim_wrong(&r->shared, "the graph is refused: %s", err.message);
-  return g;
 }
 
 /* ---- a life ---- */
@@ -185,7 +114,7 @@ static sim_disturbance_t *next_of(run_t *r, sim_disturbance_kind_t kind) {
   sim_disturbance_t *first = NULL;
   for (uint32_t i = 0; i < r->plan.n_disturbances && !r->shared.calm; i++) {
     sim_disturbance_t *d = &r->plan.disturbances[i];
-    if (d->kind == kind && !d->left_out && (!first || d->at < first->at))
+    if (d->kind == kind && !d->left_out && !d->after && (!first || d->at < first->at))
       first = d;
   }
   return first;
@@ -244,36 +173,6 @@ static void choose_from(run_t *r) {
     r->from = sc_strdup("latest");
 }
 
-static void fill_options(const run_t *r, sc_job_options_t *o) {
-  const sim_plan_t *p = &r->plan;
-  bool calm = r->shared.calm;
-  *o = (sc_job_options_t){.id = SIM_JOB_ID,
-                          .name = SIM_JOB_ID,
-                          .dir = p->no_checkpoints && p->seed % 2 ? NULL : SIM_CKPT,
-                          .externalized = SC_EXTERNALIZED_RETAIN,
-                          .checkpoint = {.interval_ms = p->no_checkpoints ? 0 : p->interval_ms,
-                                         .timeout_ms = calm ? 600000 : p->timeout_ms,
-                                         .min_pause_ms = p->min_pause_ms,
-                                         .max_concurrent = p->max_concurrent,
-                                         .unaligned = p->unaligned,
-                                         .aligned_timeout_ms = p->aligned_timeout_ms,
-                                         .tolerable_failures = calm ? -1 : p->tolerable,
-                                         .all_or_none = p->all_or_none,
-                                         .retain = p->retain},
-                          .restart = {.kind = SC_RESTART_FIXED_DELAY,
-                                      .attempts = p->restarts,
-                                      .delay_ms = p->restart_ms},
-                          .n_slots = sim_plan_slots(p, r->life),
-                          .segment_size = p->segment_size,
-                          .exclusive_buffers = p->exclusive,
-                          .floating_buffers = p->floating,
-                          .overdraft_buffers = p->overdraft,
-                          .debloat = p->debloat,
-                          .buffer_timeout_ms = p->buffer_timeout_ms,
-                          .log_level = SC_LOG_OFF,
-                          .from = r->from};
-}
-
 static void tell_begin(run_t *r) {
   sc_buf_t text = SC_BUF_INIT;
   sc_buf_printf(&text, "== life %u, %u slots,", r->life, sim_plan_slots(&r->plan, r->life));
@@ -281,7 +180,9 @@ static void tell_begin(run_t *r) {
     if (!r->plan.nodes[i].left_out)
       sc_buf_printf(&text, " %s x%u", r->plan.nodes[i].uid,
                     sim_plan_parallelism(&r->plan, r->plan.nodes[i].class, r->life));
-  sc_buf_puts(&text, r->shared.calm ? ", calm" : "");
+  sim_settings_t s;
+  sim_plan_settings(&r->plan, r->life, &s);
+  sc_buf_printf(&text, ", %s%s", sim_mode_name(s.mode), r->shared.calm ? ", calm" : "");
   sc_buf_put_u8(&text, 0);
   tell(r, (char *)text.data);
   sc_buf_free(&text);
@@ -292,23 +193,35 @@ static uint64_t restored_id(const sc_job_status_t *s) {
   return at ? strtoull(at + 4, NULL, 10) : 0;
 }
 
+static bool is_due(const run_t *r, const sim_disturbance_t *d) {
+  return d && d->at <= r->turns + sc_sim_turns(r->world);
+}
+
+static void wish(run_t *r, sc_job_t *job, sim_disturbance_t *d) {
+  static const char *const texts[] = {[SIM_ASK] = "the user asks for a checkpoint",
+                                      [SIM_STOP] = "the user stops the job",
+                                      [SIM_DRAIN] = "the user drains the job"};
+  d->left_out = true;
+  tell(r, texts[d->kind]);
+  if (d->kind == SIM_DRAIN)
+    r->shared.drained |= 1u << r->life;
+  uint64_t ticket =
+      d->kind == SIM_ASK ? sc_job_checkpoint(job) : sc_job_stop(job, d->kind == SIM_DRAIN);
+  r->wishes[r->n_wishes++] = (wish_t){d->kind, ticket};
+}
+
 /* What the user does by turns: at most one thing of each kind at a time. */
 static void disturb(run_t *r, sc_job_t *job) {
-  uint64_t turn = r->turns + sc_sim_turns(r->world);
-  sim_disturbance_t *ask = next_of(r, SIM_ASK), *cancel = next_of(r, SIM_CANCEL);
-  sim_disturbance_t *stop = next_of(r, SIM_STOP);
-  if (ask && ask->at <= turn) {
-    ask->left_out = true;
-    tell(r, "the user asks for a checkpoint");
-    sc_job_checkpoint(job);
+  static const sim_disturbance_kind_t wishes[] = {SIM_ASK, SIM_STOP, SIM_DRAIN};
+  for (int i = 0; i < 3; i++) {
+    sim_disturbance_t *d = next_of(r, wishes[i]);
+    if (is_due(r, d))
+      wish(r, job, d);
   }
-  if (stop && stop->at <= turn) {
-    stop->left_out = true;
-    tell(r, "the user stops the job");
-    sc_job_stop(job, false);
-  }
-  if (cancel && cancel->at <= turn) {
+  sim_disturbance_t *cancel = next_of(r, SIM_CANCEL);
+  if (is_due(r, cancel)) {
     cancel->left_out = r->canceled = true;
+    sim_tally_add(&r->shared.tally, SIM_TALLY_CANCELED);
     tell(r, "the user cancels");
     sc_job_cancel(job);
   }
@@ -318,7 +231,7 @@ static void disturb(run_t *r, sc_job_t *job) {
 static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
   uint64_t most = r->shared.calm ? TURNS_OF_CALM : TURNS_OF_A_LIFE, emitted = r->shared.emitted;
   while (!r->shared.failure[0]) {
-    if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+    if (is_due(r, next_of(r, SIM_CRASH_DONE)))
       sc_sim_crash(r->world);
     sc_sim_turn_t turn = sc_sim_turn(r->world);
     if (turn == SC_SIM_CRASHED)
@@ -349,7 +262,7 @@ static end_t live(run_t *r, sc_job_t *job, sc_job_status_t *status) {
 
 static void died(run_t *r) {
   sim_disturbance_t *turn = next_of(r, SIM_CRASH_TURN), *op = next_of(r, SIM_CRASH_OP), *d = NULL;
-  if (r->dies_at && r->turns + sc_sim_turns(r->world) >= r->dies_at)
+  if (is_due(r, next_of(r, SIM_CRASH_DONE)))
     d = next_of(r, SIM_CRASH_DONE);
   else if (turn && r->turns + sc_sim_turns(r->world) + 1 >= turn->at)
     d = turn;
@@ -359,6 +272,7 @@ static void died(run_t *r) {
   tell(r, power ? "*** the process dies, what was not synced is lost" : "*** the process dies");
   if (d)
     d->left_out = true;
+  sim_tally_add(&r->shared.tally, power ? SIM_TALLY_POWER : SIM_TALLY_DIED);
   sc_sim_storage_attach(r->storage, NULL, 0);
   sc_sim_storage_crashed(r->storage, power);
 }
@@ -392,11 +306,56 @@ static void judge_end(run_t *r, const sc_job_status_t *s) {
                          s->error ? s->error : "");
   tell(r, text);
   bool told = r->troubles > 0 || s->error_code == SC_EFAILED;
+  if (s->state == SC_JOB_FAILED)
+    sim_tally_add(&r->shared.tally, SIM_TALLY_CLOSED);
   if (s->state == SC_JOB_FAILED && (r->shared.calm || !told))
     sim_wrong(&r->shared, "the job fails though nothing went wrong: %s", s->error ? s->error : "");
   if (s->state == SC_JOB_CANCELED && !r->canceled)
     sim_wrong(&r->shared, "the job is canceled, but nobody did so");
   free(text);
+}
+
+/* A user who asked for something has an answer when the job has ended; what is told complete is
+ * there, and is the job's last where the job ended with it. */
+static void judge_wishes(run_t *r, sc_job_t *job, const sc_job_status_t *s) {
+  static const sim_tally_kind_t kinds[] = {[SIM_ASK] = SIM_TALLY_ASKED,
+                                           [SIM_STOP] = SIM_TALLY_STOPPED_WITH,
+                                           [SIM_DRAIN] = SIM_TALLY_DRAINED};
+  for (uint32_t i = 0; i < r->n_wishes; i++) {
+    const wish_t *w = &r->wishes[i];
+    uint64_t id = 0;
+    int rc = sc_job_ticket(job, w->ticket, &id, NULL);
+    if (rc == 0)
+      sim_wrong(&r->shared, "the job has ended, and who asked for a checkpoint has no answer");
+    sim_tally_add(&r->shared.tally, rc == 1 ? kinds[w->kind] : SIM_TALLY_ASKED_IN_VAIN);
+    if (rc == 1)
+      sim_check_told_complete(r->check, id);
+    bool ours = r->canceled || (s->state == SC_JOB_FAILED && r->troubles > 0); /* afterwards */
+    bool ended = s->state == SC_JOB_FINISHED && !s->stopped;
+    if (rc == 1 && w->kind == SIM_DRAIN && !ended && !ours)
+      sim_wrong(&r->shared, "a job that was drained with checkpoint %" PRIu64 " is %s%s", id,
+                s->stopped ? "stopped, and " : "", sc_job_state_name(s->state));
+    if (rc == 1 && w->kind != SIM_ASK && s->last_checkpoint != id)
+      sim_wrong(&r->shared, "the job was stopped with checkpoint %" PRIu64 ", its last is %" PRIu64,
+                id, s->last_checkpoint);
+  }
+}
+
+static void begin_life(run_t *r) {
+  sim_shared_t *s = &r->shared;
+  sim_settings_t settings;
+  sim_plan_settings(&r->plan, r->life, &settings);
+  r->troubles = r->n_wishes = 0;
+  r->canceled = false;
+  s->first_attempt = 0;
+  s->all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
+  s->finished_now = false;
+  s->life = r->life;
+  s->at_least_once |= settings.mode == SIM_AT_LEAST_ONCE;
+  memset(s->may_restart, 0, sizeof s->may_restart);
+  memset(s->attempts, 0, sizeof s->attempts);
+  memset(s->read, 0, sizeof s->read);
+  sim_tally_life(&s->tally, r->life);
 }
 
 /* One life; *state is the job's where it ended. */
@@ -405,18 +364,15 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   sc_job_options_t options;
   sc_job_status_t status;
   sc_job_t *job = NULL;
-  r->troubles = 0;
-  r->canceled = false;
-  r->shared.first_attempt = 0;
-  r->shared.all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
-  memset(r->shared.may_restart, 0, sizeof r->shared.may_restart);
-  r->dies_at = 0;
+  bool before = r->shared.at_least_once; /* a life before this one */
+  begin_life(r);
   begin_world(r);
   tell_begin(r);
   sc_engine_t *engine = sc_engine_create(r->world, &err);
   choose_from(r);
-  fill_options(r, &options);
-  int rc = sc_job_start(engine, build(r), &options, &job, &err);
+  sim_job_t plan = {&r->plan, &r->shared, r->places, r->life};
+  sim_job_options(&plan, r->from, &options);
+  int rc = sc_job_start(engine, sim_job_graph(&plan), &options, &job, &err);
   if (sc_sim_crashed(r->world)) {
     died(r);
     leave_world(r, true);
@@ -431,8 +387,11 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
     return REFUSED;
   }
   sc_job_status(job, &status);
-  sim_check_restored(r->check, restored_id(&status));
+  uint64_t restored = restored_id(&status);
   sc_job_status_fini(&status);
+  sim_check_restored(r->check, restored);
+  sim_tally_restored(&r->shared.tally, restored);
+  r->shared.loose |= restored && before;
   end_t end = live(r, job, &status);
   if (end == CRASHED) {
     died(r);
@@ -440,13 +399,15 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
     return CRASHED;
   }
   judge_end(r, &status);
+  judge_wishes(r, job, &status);
+  r->shared.finished_now = status.state == SC_JOB_FINISHED && !status.was_complete;
   *state = status.stopped ? SC_JOB_CANCELED : status.state; /* it is not at its end */
   *was_complete = status.was_complete;
   bool stopped = status.stopped;
   sc_job_status_fini(&status);
   take_down(r, engine, job);
-  if (stopped)
-    sim_check_stopped(r->check);
+  if (stopped || *state == SC_JOB_FINISHED)
+    sim_check_committed(r->check);
   return ENDED;
 }
 
@@ -483,14 +444,26 @@ static void set_faults(run_t *r) {
   }
 }
 
+static void fill_totals(const run_t *r, sim_totals_t *out) {
+  *out = (sim_totals_t){.lives = r->life,
+                        .turns = r->turns,
+                        .ops = sc_sim_storage_ops(r->storage),
+                        .calls = r->shared.calls,
+                        .checkpoints = sim_check_completed(r->check)};
+  memcpy(out->happened, r->shared.tally.n, sizeof out->happened);
+}
+
 int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
   run_t *r = sc_calloc(1, sizeof *r);
   r->plan = *plan;
   r->story = story;
   r->now_ns = 1000000000;
-  r->shared = (sim_shared_t){
-      .plan = &r->plan, .run = r, .tell = raised, .completed = told_completed};
-  r->model = sim_model_create(&r->plan);
+  r->shared = (sim_shared_t){.plan = &r->plan,
+                             .run = r,
+                             .tell = raised,
+                             .completed = told_completed,
+                             .tally = {.plan = &r->plan}};
+  r->model = sim_model_create(&r->plan, NULL);
   r->storage = sc_sim_storage_create((uint64_t)sim_mix((int64_t)plan->seed, 77));
   r->check = sim_check_create(&r->shared, r->storage, r->model);
   sc_sim_storage_observe(r->storage, op_done, op_failed, r);
@@ -499,8 +472,7 @@ int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
   if (r->shared.failure[0])
     sc_buf_printf(story, "WRONG: %s\n", r->shared.failure);
   if (totals)
-    *totals = (sim_totals_t){r->life, r->turns, sc_sim_storage_ops(r->storage), r->shared.calls,
-                             sim_check_completed(r->check)};
+    fill_totals(r, totals);
   int wrong = r->shared.failure[0] != 0;
   sim_check_destroy(r->check);
   sim_model_destroy(r->model);

@@ -9,10 +9,11 @@
 #ifndef SPEC_SIM_RUN_H
 #define SPEC_SIM_RUN_H
 
-#include "sim_plan.h"
+#include "sim_tally.h"
 
 typedef struct sim_totals {
   uint64_t lives, turns, ops, calls, checkpoints;
+  uint32_t happened[SIM_TALLY_KINDS];
 } sim_totals_t;
 
 /* 0, or 1 and what was wrong at the end of `story`. `totals` may be NULL. */

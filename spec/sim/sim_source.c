@@ -16,12 +16,19 @@ int sim_list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *
   return 0;
 }
 
+static void note_position(const sim_op_t *o, int64_t split, int64_t seq) {
+  ptrdiff_t node = o->node - o->shared->plan->nodes;
+  if (split >= 0 && split < SIM_SPLITS)
+    o->shared->read[node][split] = (sim_position_t){o->op.context->attempt, (uint32_t)seq};
+}
+
 static void take_split(sim_op_t *o, int64_t split, int64_t seq) {
   for (uint32_t i = 0; i < o->n_splits; i++)
     if (o->splits[i].split == split)
       sim_wrong(o->shared, "%s: got split %" PRId64 " twice", sim_label(o), split);
   o->splits = sc_realloc(o->splits, (o->n_splits + 1) * sizeof *o->splits);
   o->splits[o->n_splits++] = (split_t){split, seq, false};
+  note_position(o, split, seq);
 }
 
 static int add_split(sc_operator_t *op, sc_bytes_t split, sc_error_t *err) {
@@ -54,8 +61,10 @@ static bool say(sim_op_t *o, bool idle, sc_item_t *out) {
 
 static int wait_for_split(sim_op_t *o, sc_item_t *out) {
   sc_op_context_t *c = o->op.context;
-  if (o->no_more)
+  if (o->no_more) {
+    sim_tally_source_ended(&o->shared->tally);
     return SC_ENDED;
+  }
   if (say(o, true, out))
     return SC_EMIT;
   c->services->ask_split(c);
@@ -67,6 +76,7 @@ static int emit_next(sim_op_t *o, uint32_t i, sc_item_t *out) {
   split_t *s = &o->splits[i];
   emission_t e = {.output = 0};
   sim_source_record(o->node, s->split, s->seq++, &e.record);
+  note_position(o, s->split, s->seq);
   s->rested = false;
   o->last_ts = e.record.ts > o->last_ts ? e.record.ts : o->last_ts;
   o->watermark_due = sim_mix(e.record.l, e.record.s + 9) % 3 == 0;

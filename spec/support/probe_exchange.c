@@ -229,6 +229,16 @@ static int cut_state(lua_State *L) {
   return 2;
 }
 
+/* edge, sender of the capture that ended last, or nothing */
+static int cut_last_capture(lua_State *L) {
+  uint32_t edge, sender;
+  if (!sc_cut_last_capture(cut_of(L, 1), &edge, &sender))
+    return 0;
+  lua_pushinteger(L, edge);
+  lua_pushinteger(L, sender);
+  return 2;
+}
+
 static void push_part(lua_State *L, const sc_inflight_part_t *p) {
   luaL_Buffer bytes;
   lua_newtable(L);
@@ -641,7 +651,7 @@ static int barrier_state(lua_State *L) {
 
 /* ---- input ---- */
 
-/* input_new(channels, ports or nil) */
+/* input_new(channels, ports or nil, counts barriers only) */
 static int input_new(lua_State *L) {
   uint32_t n;
   sc_channel_t **list = channels_of(L, 1, &n);
@@ -652,6 +662,8 @@ static int input_new(lua_State *L) {
     lua_pop(L, 1);
   }
   sc_input_t *in = sc_input_create(list, ports, n);
+  if (lua_toboolean(L, 3))
+    sc_input_count_only(in);
   free(list);
   free(ports);
   return push_object(L, in);
@@ -846,6 +858,7 @@ void probe_exchange(lua_State *L) {
       F(channel_name), F(channel_barrier), F(channel_move), F(channel_capture),
       F(channel_drop_capture),
       F(cut_new), F(cut_destroy), F(cut_release), F(cut_drop), F(cut_state), F(cut_take),
+      F(cut_last_capture),
       F(channel_take), F(channel_peek), F(channel_receiver_gone), F(channel_usage), F(usage),
       F(channel_set_buffer_size), F(channel_buffer_size),
       {"channel_hammer", probe_channel_hammer},

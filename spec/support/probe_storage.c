@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../../core/base/mem.h"
+#include "../../core/snapshot/timed_storage.h"
 
 #define STORAGE_TYPE "streamckpt.probe.storage"
 
@@ -199,6 +200,37 @@ static int storage_new(lua_State *L) {
   return 1;
 }
 
+/* Another storage whose calls are measured, by a clock that each look at it takes on by a ns. */
+typedef struct timed {
+  sc_storage_t *storage; /* first: as in every box */
+  sc_timed_storage_t timed;
+  sc_world_t world;
+  int64_t looks;
+} timed_t;
+
+static int64_t timed_mono_ns(sc_world_t *world) {
+  return ++((timed_t *)((char *)world - offsetof(timed_t, world)))->looks;
+}
+
+/* storage_timed(s): so each call that is measured takes 1 ns */
+static int storage_timed(lua_State *L) {
+  static const sc_world_ops_t world_ops = {.mono_ns = timed_mono_ns};
+  sc_storage_t *below = probe_check_storage(L, 1);
+  timed_t *t = lua_newuserdatauv(L, sizeof *t, 1);
+  *t = (timed_t){.storage = &t->timed.base, .world = {.ops = &world_ops}};
+  sc_timed_storage_init(&t->timed, below, &t->world);
+  luaL_setmetatable(L, STORAGE_TYPE);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1); /* what is below lives as long */
+  return 1;
+}
+
+/* storage_spent(s): what its calls took so far, ns */
+static int storage_spent(lua_State *L) {
+  lua_pushinteger(L, ((sc_timed_storage_t *)probe_check_storage(L, 1))->spent_ns);
+  return 1;
+}
+
 /* storage_fault(s, kind or nil, countdown, dead); also brings a dead one to life */
 static int storage_fault(lua_State *L) {
   faulty_t *f = (faulty_t *)probe_check_storage(L, 1);
@@ -346,6 +378,7 @@ void probe_storage(lua_State *L) {
     {"storage_read", storage_read}, {"storage_lock", storage_lock},
     {"storage_unlock", storage_unlock}, {"storage_publish", publish},
     {"storage_is_temp", publish_is_temp},
+    {"storage_timed", storage_timed}, {"storage_spent", storage_spent},
     {"storage_join", path_join},
     {"storage_parent", path_parent}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);

@@ -75,6 +75,7 @@ end
 function readme.plain(text)
   text = text:gsub("%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d+Z", "TIME"):gsub("in %d+ ms", "in N ms")
     :gsub("checkpoint %d+ took [%d.]+ m?s", "checkpoint N took N ms"):gsub("last, after [%d.]+ m?s", "last, after N ms")
+    :gsub("checkpoint %d+ has been under way for [%d.]+ m?s", "checkpoint N has been under way for N ms")
   local out, inside = {}, false
   for line in text:gmatch("([^\n]*)\n") do
     inside = inside and line:find("^ *%S+  ") or line:find("^operator  ") or line:find("^ *id  status")

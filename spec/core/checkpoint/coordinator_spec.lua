@@ -755,6 +755,52 @@ describe("coordinator: a stop", function()
     assert.equal(number, find(job:complete(2, "ended"), "answer").request)
   end)
 
+  it("answers with the last of two final checkpoints, since the older one is deleted", function()
+    for _, drain in ipairs { true, false } do
+      local job = Job.new { interval = 100, max_concurrent = 2, retain = 1 }
+      job:start()
+      job:at(100)
+      end_all(job) -- the first was triggered before, and will hold the end of all
+      assert.equal("trigger 1 trigger 2", list(job.log, "trigger"))
+      local round, number = ask(job, drain)
+      assert.equal("", list(round))
+      assert.equal("complete 1", list(job:complete(1, "ended"), "complete", "answer"))
+      round = job:complete(2, "ended")
+      assert.equal("complete 2 answer 2 delete 1", list(round, "complete", "answer", "delete"))
+      assert.equal(number, find(round, "answer").request)
+    end
+  end)
+
+  it("answers with the last of two final checkpoints also where all leave while it is written", function()
+    local job = Job.new { interval = 100, max_concurrent = 2, retain = 1 }
+    job:start()
+    job:at(100)
+    end_all(job)
+    local _, number = ask(job, true)
+    job:ack_all(1, "ended")
+    job:ack_all(2, "ended")
+    assert.equal("complete 1 write 2", list(job:event("written", 1, true)))
+    assert.equal("finished 0 finished 0 finished 0", leave_all(job))
+    assert.equal("", list(job:event("stop", "stopped")))
+    local answer = find(job:event("written", 2, true), "answer")
+    assert.same({ number, 2, "none" }, { answer.request, answer.id, answer.reason })
+  end)
+
+  it("answers with the older of two final checkpoints where the other fails, or the job leaves", function()
+    for _, how in ipairs { "fails", "ends", "late" } do
+      local job = Job.new { interval = 100, max_concurrent = 2, retain = 1 }
+      job:start()
+      job:at(100)
+      end_all(job)
+      local number = how ~= "late" and select(2, ask(job, true))
+      assert.equal("complete 1", list(job:complete(1, "ended"), "complete", "answer"))
+      if how == "late" then number = select(2, ask(job, true)) end
+      local round = how == "ends" and job:event("stop", "stopped") or job:event("decline", 2, K, "async_failed")
+      local answer = find(round, "answer")
+      assert.same({ number, 1, "none" }, { answer.request, answer.id, answer.reason })
+    end
+  end)
+
   it("258. stop while a source ends by itself: the final checkpoint is the one to stop with", function()
     for _, drain in ipairs { true, false } do
       -- All had ended: it is under way.

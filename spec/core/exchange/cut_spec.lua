@@ -20,6 +20,33 @@ describe("cut", function()
     probe.channel_destroy(other)
   end)
 
+  it("knows whose capture ended last, and of no sender's part", function()
+    local cut, channels = probe.cut_new(7), {}
+    for i = 1, 3 do
+      channels[i] = probe.channel_new(1)
+      probe.channel_name(channels[i], 4, i, 0, false)
+      probe.channel_capture(channels[i], cut)
+    end
+    local pool, out = probe.pool_new(100), probe.channel_new(5)
+    probe.channel_name(out, 5, 9, 0, false)
+    probe.channel_push(out, pool, "a")
+    probe.channel_barrier(out, 7, 100, false, cut)
+    assert.same({}, { probe.cut_last_capture(cut) })
+    for _, i in ipairs { 2, 1, 3 } do
+      probe.channel_push_close(channels[i])
+      probe.channel_take(channels[i])
+      assert.same({ 4, i }, { probe.cut_last_capture(cut) })
+    end
+    probe.channel_move(out, 7)
+    assert.same({ 4, 3 }, { probe.cut_last_capture(cut) })
+    probe.cut_release(cut)
+    assert.same({ 1, 0 }, { probe.cut_state(cut) })
+    probe.cut_destroy(cut)
+    for i = 1, 3 do probe.channel_destroy(channels[i]) end
+    probe.channel_destroy(out)
+    probe.pool_destroy(pool)
+  end)
+
   it("dropped is never complete, and keeps nothing", function()
     local pool, ch, cut = probe.pool_new(100), probe.channel_new(5), probe.cut_new(1)
     probe.channel_push(ch, pool, "a")

@@ -4,7 +4,10 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+#include "../../../core/runtime/host_watch.h"
 
 __attribute__((constructor)) static void forget_preload(void) {
   unsetenv("LD_PRELOAD");
@@ -19,11 +22,13 @@ __attribute__((noreturn)) void __longjmp_chk(jmp_buf where, int value) {
 }
 
 // ThreadSanitizer keeps a signal back until its thread calls something that it watches, so a loop
-// of plain Lua would never be interrupted. This sigaction is found before its own: the handler of
-// SIGURG, which calls nothing that is watched (lua/binding/interrupt.c), is called at once.
+// of plain Lua would never be interrupted, nor a call that blocks be seen to. This sigaction is
+// found before its own: the handler of SIGURG and of the signal of core/runtime/host_watch.h, which
+// calls nothing that is watched (lua/binding/interrupt.c), is called at once.
 int sigaction(int number, const struct sigaction *action, struct sigaction *old) {
   typedef int (*sigaction_t)(int, const struct sigaction *, struct sigaction *);
-  void *libc = number == SIGURG ? dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  bool ours = number == SIGURG || number == SC_SIGNAL_SAMPLE;
+  void *libc = ours ? dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
   sigaction_t f = (sigaction_t)dlsym(libc ? libc : RTLD_NEXT, "sigaction");
   return f(number, action, old);
 }
