@@ -76,8 +76,8 @@ static inline uint64_t sc_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p,
 static inline void sc_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void sc_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void sc_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
-/* Copy the bytes to `to`, which may overlap them. Keys and values are short, and a call costs as much
- * as copying them: up to 64 bytes are a few words, of which the last overlap the first. */
+/* Copy the bytes to `to`, which may overlap them. Keys and values are short, and a call costs as
+ * much as copying them: up to 64 bytes are a few words, of which the last overlap the first. */
 static inline void sc_bytes_move(uint8_t *to, sc_bytes_t b) {
   typedef struct words { uint64_t w[4]; } words_t;
   if (b.len - 8 <= 8) {
