@@ -154,6 +154,12 @@ struct sc_op_context {
   void *runtime;                    /* the services' own */
 };
 
+/* Address of the current key's value in a state of the operator. */
+static inline sc_address_t sc_op_address(const sc_op_context_t *c, int state) {
+  return (sc_address_t){.state = state, .group = c->key_group, .key_hash = c->key_hash,
+                        .key = sc_bytes_just_stored(&c->key)};
+}
+
 /* What an operator may ask of the runtime; specs give a table of their own. */
 typedef struct sc_op_services {
   /* Does output `o` lead to an operator in the same chain? If not, `write` may be used instead of

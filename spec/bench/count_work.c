@@ -275,8 +275,7 @@ static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item
   if (sc_cursor_array(&c) != 2 || !sc_cursor_int(&c, &k->out.amount) ||
       !sc_cursor_int(&key, &k->out.key))
     return sc_fail(err, SC_ECORRUPT, "an event is damaged");
-  sc_address_t at = {.state = k->state, .group = context->key_group,
-                     .key_hash = context->key_hash, .key = context->key};
+  sc_address_t at = sc_op_address(context, k->state);
   sc_place_t place;
   int rc = sc_keyed_find(context->keyed, &at, &place, err);
   if (rc > 0 && !sc_value_ints(place.value, held, 2))
