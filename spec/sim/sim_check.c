@@ -205,7 +205,7 @@ static void add_line(sim_check_t *c, int node, const char *name, const char *lin
     sim_wrong(c->shared, "a line of %s is damaged: %.60s", name, line);
     return;
   }
-  /* Where records come again, some may have been committed that are not read again before a drain. */
+  /* Where records come again, some that were committed may not be read again before a drain. */
   const sim_model_t *model = c->shared->loose ? c->full : c->model;
   const sim_record_t *expected = sim_list_find(&model->in[node], &r);
   bool other = expected && r.t == 1 && c->shared->loose; /* a window that fired again */

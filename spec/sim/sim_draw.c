@@ -245,6 +245,10 @@ static void draw_apart(sim_plan_t *p, sc_random_t *r) {
   for (uint32_t i = 0; i < failures && p->n_disturbances < TROUBLES; i++)
     p->disturbances[p->n_disturbances++] =
         (sim_disturbance_t){.kind = SIM_RAISE, .times = 1, .at = some_time(r, 2000)};
+  /* Whoever fails while a checkpoint is written has to wait for that. */
+  if (p->n_disturbances < TROUBLES)
+    p->disturbances[p->n_disturbances++] = (sim_disturbance_t){
+        .kind = SIM_RAISE, .writing = true, .after = 1 + below(r, 4), .at = below(r, 4)};
 }
 
 /* What a user turns between two starts. A restart may find in flight what the new settings would
@@ -259,8 +263,8 @@ static void draw_changes(sim_plan_t *p) {
     p->first.mode = SIM_AT_LEAST_ONCE;
 }
 
-/* After a drain there is nothing more to do: in few runs, and not always late. Half of the drains are
- * disturbed. Where nobody takes checkpoints, one that is drained has its only one, undisturbed. */
+/* After a drain there is nothing more to do: in few runs, and not always late. Half of the drains
+ * are disturbed. Where nobody takes checkpoints, a job that is drained has its only one. */
 static void draw_drains(sim_plan_t *p) {
   static const int64_t kinds[] = {SIM_DRAIN, SIM_CRASH_DONE, SIM_CRASH_DONE, SIM_RAISE};
   sc_random_t r;

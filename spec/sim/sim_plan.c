@@ -203,7 +203,8 @@ static void print_disturbance(const sim_disturbance_t *d, sc_buf_t *out) {
     case SIM_DRAIN: sc_buf_printf(out, "  the user drains at turn %" PRIu64 "", d->at); break;
   }
   if (d->after)
-    sc_buf_printf(out, ", counted from completed checkpoint %" PRIu64 " on", d->after);
+    sc_buf_printf(out, ", counted from %s checkpoint %" PRIu64 " on",
+                  d->writing ? "the writing of" : "completed", d->after);
   sc_buf_puts(out, "\n");
 }
 

@@ -67,6 +67,7 @@ typedef enum {
 typedef struct sim_disturbance {
   sim_disturbance_kind_t kind;
   uint64_t after; /* checkpoints were told complete in the whole run: not before */
+  bool writing;   /* after so many have begun to be written */
   uint64_t at;    /* turns, operations, or calls of operators: over the whole run, or from the
                      moment when `after` is reached */
   uint32_t mask;  /* of operations */

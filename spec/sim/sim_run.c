@@ -41,6 +41,7 @@ typedef struct run {
   int64_t now_ns;    /* at the end of the life before */
   uint32_t troubles; /* told failures in this life */
   uint64_t completed, last_completed; /* checkpoints that were told complete, and the last one */
+  uint64_t written;  /* checkpoints of which _metadata was begun */
   bool canceled;     /* by us, in this life */
   char *from;        /* where this life begins, as its options say; or NULL */
   wish_t wishes[SIM_DISTURBANCES]; /* of this life's user */
@@ -85,27 +86,32 @@ static void op_failed(void *arg, const sc_sim_op_t *op, int code) {
   free(text);
 }
 
+/* What waited for a checkpoint counts from now on. */
+static void arm(run_t *r, bool writing, uint64_t reached) {
+  for (uint32_t i = 0; i < r->plan.n_disturbances; i++) {
+    sim_disturbance_t *d = &r->plan.disturbances[i];
+    if (!d->after || d->writing != writing || d->after > reached)
+      continue;
+    d->after = 0;
+    d->at += d->kind == SIM_RAISE ? r->shared.calls : r->turns + sc_sim_turns(r->world);
+    d->at += d->at == 0;
+  }
+}
+
 static void op_done(void *arg, const sc_sim_op_t *op) {
   run_t *r = arg;
   sim_check_change(r->check, op, r->world, r->plan.latency_ns);
+  if (op->kind == SC_SIM_CREATE && strstr(op->path, "_metadata"))
+    arm(r, true, ++r->written);
 }
 
-/* What waited for a checkpoint counts from now on. */
 static void told_completed(void *arg, uint64_t id) {
   run_t *r = arg;
   sim_check_told_complete(r->check, id);
   if (id == r->last_completed)
     return;
   r->last_completed = id;
-  r->completed++;
-  for (uint32_t i = 0; i < r->plan.n_disturbances; i++) {
-    sim_disturbance_t *d = &r->plan.disturbances[i];
-    if (!d->after || d->after > r->completed)
-      continue;
-    d->after = 0;
-    d->at += d->kind == SIM_RAISE ? r->shared.calls : r->turns + sc_sim_turns(r->world);
-    d->at += d->at == 0;
-  }
+  arm(r, false, ++r->completed);
 }
 
 /* ---- a life ---- */
