@@ -48,7 +48,6 @@
   XX(REGION_FINALS, "a region that goes back empties the final snapshots of others")               \
   XX(REGION_TOGETHER, "a region that fails takes the others along")                                \
   XX(DRAIN_HALF, "checkpoints begin while a job is drained, when some sources have ended")         \
-  XX(DRAIN_UNCOMMITTED, "a job that is drained ends before its sinks have committed")              \
   XX(COUNTED_EARLY, "at least once, a task takes its snapshot at the first barrier")               \
   XX(COUNTED_END, "at least once, an end counts before the snapshot")                              \
   XX(MODE_FORGETS, "a job whose barriers may not overtake restores nothing that was in flight")    \

@@ -242,8 +242,7 @@ static bool may_leave(sc_task_t *t) {
       return false;
   for (uint32_t i = 0; i < t->chain.n_links; i++) {
     sc_operator_t *op = t->chain.links[i].op;
-    bool ignored = (SC_PLANTED(LEFT_UNCOMMITTED) && t->suspended) ||
-                   (SC_PLANTED(DRAIN_UNCOMMITTED) && atomic_load(&t->attempt->drained));
+    bool ignored = SC_PLANTED(LEFT_UNCOMMITTED) && t->suspended;
     if (op->ops->busy && op->ops->busy(op) && !ignored)
       return false;
   }
