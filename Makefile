@@ -178,11 +178,11 @@ tsan: deps-test                  ## the specs under ThreadSanitizer; PART=... ru
 
 sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of them from FIRST=1 on
 	@+$(SUBMAKE) $(SIM)
-	@$(SIM) --seeds $(SEEDS) --first $(FIRST)
+	@$(SIM) --seeds $(SEEDS) --first $(FIRST) --count
 
 sim-faults: deps-run             ## for each planted fault the first simulated run that finds it
 	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" build/planted/sim
-	@build/planted/sim --all-faults --seeds 4000
+	@build/planted/sim --all-faults --seeds 2000
 
 # Not a part of `make test`: it takes minutes.
 kill: deps-run                   ## kill the main job 50 times, compare its output; KILLS, SEED, LINES

@@ -161,6 +161,8 @@ static void run(sc_coordinator_t *c) {
   c->final_pause_ms = 0;
   c->forbidden_told = false;
   c->final_timeout_ms = c->config.timeout_ms;
+  if (c->stop.request) /* its answer waited for one that is still being written */
+    sc__coordinator_answer(c, c->stop.request, c->final_id, NULL);
   c->final_id = 0;
   c->stop = (sc_stop_t){0};
   sc_schedule_start(&c->schedule, c->mono_ms);

@@ -25,6 +25,8 @@ void sc_explanation_fini(sc_explanation_t *e) {
 #define QUEUE_BYTES 16384
 /* A storage that writes less a second is slow, however little it was given. */
 #define SLOW_BYTES_PER_S (256 * 1024)
+/* Who gets through more a second is not slow, however much there is. */
+#define FAST_BYTES_PER_S (4 * 1024 * 1024)
 
 /* ---- words ---- */
 
@@ -166,6 +168,9 @@ static sc_cause_t cause_of_wait(const sc_explain_input_t *in, uint32_t at, uint6
     return SC_CAUSE_SYNC;
   if (skewed(in, at, most))
     return SC_CAUSE_SKEW;
+  if (t->acknowledged && t->queued >= QUEUE_BYTES &&
+      (double)t->queued * 1e9 >= (double)FAST_BYTES_PER_S * (double)barrier_ns(t))
+    return SC_CAUSE_IN_FLIGHT;
   if (t->sink && (t->place || t->queued || t->seen))
     return SC_CAUSE_SINK;
   if (t->place)

@@ -10,6 +10,7 @@
  *                                           task of its thread did not come to it
  *     the subtask was seen in a call of C that did not return                      BLOCKED
  *     one subtask's queue, and it got far more than its siblings                   SKEW
+ *     it got through so many bytes that it is not slow                             IN_FLIGHT
  *     it is a sink                                                                 SINK
  *     it was seen in a function of the user, a source's too                        FUNCTION
  *     else, where bytes were queued                                                IN_FLIGHT

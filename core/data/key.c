@@ -93,12 +93,10 @@ static inline uint32_t hash_scalar(const sc_token_t *token) {
   }
 }
 
-static inline int32_t hash_key(sc_bytes_t key) {
+/* Of a key that is no integer. */
+static int32_t hash_long(sc_bytes_t key) {
   sc_cursor_t c = sc_cursor(key);
   sc_token_t token;
-  int64_t number;
-  if (sc_cursor_int(&c, &number))
-    return (int32_t)fold((uint64_t)number);
   if (sc_cursor_next(&c, &token) != 1)
     return 0;
   if (token.type != SC_ARRAY)
@@ -107,6 +105,12 @@ static inline int32_t hash_key(sc_bytes_t key) {
   for (uint32_t left = token.n; left && sc_cursor_next(&c, &token) == 1; left--)
     h = h * 31u + hash_scalar(&token);
   return (int32_t)h;
+}
+
+static inline int32_t hash_key(sc_bytes_t key) {
+  sc_cursor_t c = sc_cursor(key);
+  int64_t number;
+  return sc_cursor_int(&c, &number) ? (int32_t)fold((uint64_t)number) : hash_long(key);
 }
 
 int32_t sc_key_hash32(sc_bytes_t key) { return hash_key(key); }
@@ -121,9 +125,10 @@ static inline int32_t spread(int32_t hash) {
   h = (h ^ h >> 16) * 0x85ebca6bu;
   h = (h ^ h >> 13) * 0xc2b2ae35u;
   h ^= h >> 16;
-  if (h <= INT32_MAX)
-    return (int32_t)h;
-  return h == 0x80000000u ? 0 : (int32_t)(0u - h); /* the one value without an absolute value */
+  /* Its absolute value, and 0 where there is none. Without a branch: half of all keys would be
+   * guessed wrongly. */
+  uint32_t sign = 0u - (h >> 31);
+  return (int32_t)(((h ^ sign) - sign) & INT32_MAX);
 }
 
 int32_t sc_key_spread(int32_t hash) { return spread(hash); }

@@ -45,11 +45,13 @@ typedef struct sc_key_range {
 /* Groups of subtask `index` of `parallelism`; 1 <= parallelism <= max_parallelism <= 32768. */
 sc_key_range_t sc_key_range(uint32_t max_parallelism, uint32_t parallelism, uint32_t index);
 /* The subtask that owns a group below max_parallelism. The product stays below 2^31: both factors
- * are at most 2^15. */
+ * are at most 2^15. Mostly max_parallelism is a power of two: a sender asks for each record. */
 static inline uint32_t sc_key_group_owner(uint32_t max_parallelism, uint32_t parallelism,
                                           uint16_t group) {
   sc_assert(group < max_parallelism && max_parallelism <= SC_MAX_PARALLELISM_LIMIT);
-  return group * parallelism / max_parallelism;
+  uint32_t product = group * parallelism;
+  return max_parallelism & (max_parallelism - 1) ? product / max_parallelism
+                                                 : product >> __builtin_ctz(max_parallelism);
 }
 /* clamp(next power of two of (p + p/2), 128, 32768). */
 uint32_t sc_default_max_parallelism(uint32_t parallelism);

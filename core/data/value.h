@@ -176,8 +176,7 @@ static inline void sc_pack_str(sc_buf_t *out, sc_bytes_t v) {
   size_t head = v.len < 32 ? 1 : 2;
   at[0] = v.len < 32 ? (uint8_t)(0xa0 + v.len) : 0xd9;
   at[1] = (uint8_t)v.len; /* the string's first byte where it is short */
-  if (v.len)
-    memcpy(at + head, v.data, v.len);
+  sc_bytes_move(at + head, v);
   out->len += head + v.len;
 }
 void sc_pack_cstr(sc_buf_t *out, const char *v);

@@ -53,24 +53,33 @@ static sc_buffer_t *begin(sc_output_t *o, lane_t *lane, size_t size) {
   return b;
 }
 
-/* True if a buffer was pushed. */
-static bool write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t size) {
-  sc_buffer_t *b = lane->current;
-  bool pushed = b && b->limit - b->len < size;
-  if (pushed) {
-    seal(lane);
-    b = NULL;
-  }
-  if (!b)
-    b = lane->current = begin(o, lane, size);
+static inline void put(sc_output_t *o, sc_buffer_t *b, const sc_record_t *r, size_t size) {
   sc_record_write(b->data + b->len, r, size);
   b->len += (uint32_t)size;
   b->records++;
   o->bytes += size;
-  if (b->len < b->limit)
+}
+
+/* Write the first record of a buffer, or one that fills it. True if a buffer was pushed. */
+static bool write_at_edge(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t size) {
+  bool pushed = lane->current && lane->current->limit - lane->current->len < size;
+  if (pushed)
+    seal(lane);
+  if (!lane->current)
+    lane->current = begin(o, lane, size);
+  put(o, lane->current, r, size);
+  if (lane->current->len < lane->current->limit)
     return pushed;
   seal(lane);
   return true;
+}
+
+static inline bool write(sc_output_t *o, lane_t *lane, const sc_record_t *r, size_t size) {
+  sc_buffer_t *b = lane->current;
+  if (!b || b->limit - b->len <= size)
+    return write_at_edge(o, lane, r, size);
+  put(o, b, r, size);
+  return false;
 }
 
 static bool write_all(sc_output_t *o, const sc_record_t *r) {

@@ -19,7 +19,7 @@ bool sc__chain_ask_room(sc_chain_t *c) {
 
 static inline int encode_value(sc_chain_t *c, const sc_item_t *item, sc_bytes_t *value,
                                sc_error_t *err) {
-  *value = item->bytes;
+  *value = sc_bytes_just_stored(&item->bytes);
   if (!item->opaque_ops)
     return 0;
   sc_buf_clear(&c->value);
@@ -59,7 +59,7 @@ static int field_key(sc_chain_t *c, const sc_item_t *item, const char *name, sc_
 static int find_key(sc_chain_t *c, const sc_edge_t *e, const sc_item_t *item, sc_bytes_t value,
                     sc_bytes_t *key, sc_error_t *err) {
   if (!e->key) {
-    *key = item->key;
+    *key = sc_bytes_just_stored(&item->key);
     return item->has_key ? 0 : sc_fail(err, SC_EKEY, "a record reached key_by without a key");
   }
   sc_buf_clear(&c->key);

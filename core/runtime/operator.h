@@ -12,10 +12,11 @@
  *   sources are not begun by items: poll instead of step.
  *
  * An item's value is bytes (msgpack) or an opaque value of the emitter with `encode` and `field`:
- * core carries Lua tables without knowing them. Opaque values, and bytes of an item, are borrowed
- * until the emitter's next step or begin, the item itself only while begin is called: the receiver
- * takes what it needs in begin. One that may
- * change an opaque value takes a copy where the item is `shared`: others see the value, too.
+ * core carries Lua tables without knowing them, and native operators of a chain that know each
+ * other's need no msgpack between them. Opaque values, and bytes of an item, are borrowed until the
+ * emitter's next step or begin, the item itself only while begin is called: the receiver takes what
+ * it needs in begin. One that may change an opaque value takes a copy where the item is `shared`:
+ * others see the value, too.
  *
  * Order of calls: create, [restore], open, then any of begin.../step, poll, snapshot, complete,
  * aborted; last destroy (always, also after a failed open).
@@ -152,6 +153,12 @@ struct sc_op_context {
   const struct sc_op_services *services;
   void *runtime;                    /* the services' own */
 };
+
+/* Address of the current key's value in a state of the operator. */
+static inline sc_address_t sc_op_address(const sc_op_context_t *c, int state) {
+  return (sc_address_t){.state = state, .group = c->key_group, .key_hash = c->key_hash,
+                        .key = sc_bytes_just_stored(&c->key)};
+}
 
 /* What an operator may ask of the runtime; specs give a table of their own. */
 typedef struct sc_op_services {

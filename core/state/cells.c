@@ -264,18 +264,23 @@ bool sc_cells_overwrite(const sc_cell_t *cell, sc_bytes_t value, const sc_cells_
   return true;
 }
 
-void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
-                  const sc_cells_guard_t *guard) {
-  const sc_cell_t *last = c->last; /* most values are read before they are written */
-  if (last && is(last, at, hash) && sc_cells_overwrite(last, value, guard))
-    return;
-  uint64_t *found = find(c, at, hash);
-  sc_cell_t *old = found ? cell_in(*found) : NULL;
-  if (old && sc_cells_overwrite(old, value, guard))
-    return;
+/* The bucket of a cell that is in the table. */
+static uint64_t *bucket_with(const sc_cells_t *c, const sc_cell_t *e) {
+  for (size_t i = e->hash & c->mask; c->buckets[i]; i = (i + 1) & c->mask)
+    if (cell_in(c->buckets[i]) == e)
+      return &c->buckets[i];
+  size_t i = e->hash & c->old_mask;
+  while (cell_in(c->old[i]) != e)
+    i = (i + 1) & c->old_mask;
+  return &c->old[i];
+}
+
+void sc_cells_renew(sc_cells_t *c, const sc_cell_t *cell, const sc_address_t *at, uint32_t hash,
+                    sc_bytes_t value, const sc_cells_guard_t *guard) {
+  sc_cell_t *old = (sc_cell_t *)(uintptr_t)cell;
   sc_cell_t *e = new_cell(c, at, hash, value); /* first: the value may be the old cell's */
   if (old) {
-    *found = bucket_of(e, hash);
+    *bucket_with(c, old) = bucket_of(e, hash);
     leave(c, old, guard);
   } else {
     make_room(c);
@@ -285,6 +290,13 @@ void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes
   sc_slab_publish(&e->slot, guard->epoch);
 }
 
+void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
+                  const sc_cells_guard_t *guard) {
+  const sc_cell_t *last = c->last; /* most values are read before they are written */
+  const sc_cell_t *e = last && is(last, at, hash) ? last : sc_cells_find(c, at, hash);
+  if (!e || !sc_cells_overwrite(e, value, guard))
+    sc_cells_renew(c, e, at, hash, value, guard);
+}
 
 void sc_cells_remove(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
                      const sc_cells_guard_t *guard) {

@@ -76,9 +76,13 @@ void sc_cells_fetch(const sc_cells_t *c, uint32_t hash, sc_fetch_t what);
 /* Insert or replace. `value` may be the cell's own, whole, but not a part of it. */
 void sc_cells_put(sc_cells_t *c, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
                   const sc_cells_guard_t *guard);
-/* Replace the value of a cell that sc_cells_find gave, where it is; false, and nothing is done,
- * where the cell has to be kept or its place is not right for that many bytes. */
+/* The two halves of put, for a cell that sc_cells_find has just given. Replace its value where it
+ * is; false, and nothing is done, where the cell has to be kept or its place is not right for that
+ * many bytes. */
 bool sc_cells_overwrite(const sc_cell_t *e, sc_bytes_t value, const sc_cells_guard_t *guard);
+/* Put the value into a new cell, in place of `e`; NULL: of none, for there is no value. */
+void sc_cells_renew(sc_cells_t *c, const sc_cell_t *e, const sc_address_t *at, uint32_t hash,
+                    sc_bytes_t value, const sc_cells_guard_t *guard);
 void sc_cells_remove(sc_cells_t *c, const sc_address_t *at, uint32_t hash,
                      const sc_cells_guard_t *guard); /* absent: nothing */
 

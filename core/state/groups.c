@@ -78,6 +78,11 @@ void sc_groups_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_byt
   sc_cells_put(cells_for_write(g, at->group), at, hash, value, guard);
 }
 
+void sc_groups_renew(sc_groups_t *g, const sc_cell_t *e, const sc_address_t *at, uint32_t hash,
+                     sc_bytes_t value, const sc_cells_guard_t *guard) {
+  sc_cells_renew(cells_for_write(g, at->group), e, at, hash, value, guard);
+}
+
 void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash,
                       const sc_cells_guard_t *guard) {
   sc_cells_t *c = values_of(g, place(g, at->group));

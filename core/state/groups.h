@@ -25,6 +25,9 @@ void sc_groups_destroy(sc_groups_t *g); /* NULL is fine */
 const sc_cell_t *sc_groups_find(const sc_groups_t *g, const sc_address_t *at, uint32_t hash);
 void sc_groups_put(sc_groups_t *g, const sc_address_t *at, uint32_t hash, sc_bytes_t value,
                    const sc_cells_guard_t *guard);
+/* As sc_cells_renew. */
+void sc_groups_renew(sc_groups_t *g, const sc_cell_t *e, const sc_address_t *at, uint32_t hash,
+                     sc_bytes_t value, const sc_cells_guard_t *guard);
 void sc_groups_remove(sc_groups_t *g, const sc_address_t *at, uint32_t hash,
                       const sc_cells_guard_t *guard);
 

@@ -169,7 +169,7 @@ static int heap_replace(sc_keyed_t *k, const sc_place_t *place, sc_bytes_t value
     return refuse(h, &h->states[place->at->state], false, err);
   sc_cells_guard_t guard = guard_of(h, place->at->group);
   if (!place->found || !sc_cells_overwrite(place->found, value, &guard))
-    sc_groups_put(h->groups, place->at, place->hash, value, &guard);
+    sc_groups_renew(h->groups, place->found, place->at, place->hash, value, &guard);
   return 0;
 }
 

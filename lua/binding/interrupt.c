@@ -32,6 +32,8 @@ static void tell_place(lua_State *L, bool returned) {
   }
 }
 
+#define HOOKED (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
+
 static void hook(lua_State *L, lua_Debug *ar) {
   if (canceled())
     luaL_error(L, LSC_INTERRUPTED);
@@ -49,7 +51,7 @@ __attribute__((no_sanitize_thread)) static void on_signal(int number) {
     atomic_store(&current->watch->reached, true);
   lua_State *L = current->running;
   if (L)
-    lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+    lua_sethook(L, hook, HOOKED, 1);
 }
 
 static void install_handler(void) {
@@ -97,6 +99,9 @@ lua_State *lsc_interrupt_mark(lua_State *L) {
     return NULL;
   lua_State *before = i->running;
   i->running = L;
+  /* The signal came while nothing of Lua ran, or another thread of it, which may never run on. */
+  if (L && i->asked && i->watch && atomic_load_explicit(&i->watch->asked, memory_order_relaxed))
+    lua_sethook(L, hook, HOOKED, 1);
   return before;
 }
 

@@ -104,13 +104,16 @@ sc_count_sums_t sc_count_plain(const sc_count_work_t *w) {
 
 /* ---- source: a split is [from, to) ---- */
 
+#define PAD_MAX 256
+
 typedef struct source {
   sc_operator_t op;
   sc_count_work_t *work;
   uint64_t at, end;     /* next event, and behind the last */
   double log_keys;
   bool no_more;
-  sc_buf_t key, value;  /* of the event that is out */
+  uint8_t key[SC_INT_BYTES_MAX];                       /* of the event that is out */
+  uint8_t value[1 + SC_INT_BYTES_MAX + 3 + PAD_MAX];   /* likewise: [amount, pad] */
 } source_t;
 
 static int source_list_splits(void *data, sc_bytes_t options, uint32_t parallelism, void *host,
@@ -155,8 +158,24 @@ static void note_end(sc_count_work_t *w) {
   pthread_mutex_unlock(&w->lock);
 }
 
+/* A string of that many zeros. */
+static inline uint8_t *put_pad(uint8_t *at, size_t pad) {
+  static const uint8_t zeros[PAD_MAX];
+  if (pad < 32) {
+    *at++ = (uint8_t)(0xa0 + pad);
+  } else if (pad < 256) {
+    *at++ = 0xd9;
+    *at++ = (uint8_t)pad;
+  } else {
+    *at++ = 0xda;
+    *at++ = (uint8_t)(pad >> 8);
+    *at++ = (uint8_t)pad;
+  }
+  sc_bytes_move(at, sc_bytes(zeros, pad));
+  return at + pad;
+}
+
 static int source_poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
-  static const uint8_t zeros[256];
   source_t *s = (source_t *)op;
   if (s->at == s->end) {
     if (s->no_more)
@@ -172,14 +191,11 @@ static int source_poll(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   event_t e = make_event(s->at++, s->work, s->log_keys);
   if (s->at == s->end)
     note_end(s->work);
-  sc_buf_clear(&s->key);
-  sc_pack_int(&s->key, (int64_t)e.key);
-  sc_buf_clear(&s->value);
-  sc_pack_array(&s->value, 2);
-  sc_pack_int(&s->value, (int64_t)e.amount);
-  sc_pack_str(&s->value, sc_bytes(zeros, s->work->pad));
+  const uint8_t *key_end = sc_put_int(s->key, (int64_t)e.key);
+  const uint8_t *end = put_pad(sc_put_int(s->value + 1, (int64_t)e.amount), s->work->pad);
   *out = (sc_item_t){.has_timestamp = true, .timestamp = e.timestamp, .has_key = true,
-                     .key = sc_buf_bytes(&s->key), .bytes = sc_buf_bytes(&s->value)};
+                     .key = sc_bytes(s->key, (size_t)(key_end - s->key)),
+                     .bytes = sc_bytes(s->value, (size_t)(end - s->value))};
   return SC_EMIT;
 }
 
@@ -197,12 +213,7 @@ static int source_snapshot(sc_operator_t *op, uint64_t id, sc_snapshot_parts_t *
   return 0;
 }
 
-static void source_destroy(sc_operator_t *op) {
-  source_t *s = (source_t *)op;
-  sc_buf_free(&s->key);
-  sc_buf_free(&s->value);
-  free(s);
-}
+static void source_destroy(sc_operator_t *op) { free(op); }
 
 static const sc_operator_ops_t source_ops = {
     .poll = source_poll, .add_split = source_add_split, .no_more_splits = source_no_more,
@@ -213,6 +224,7 @@ static int source_create(void *data, sc_bytes_t options, sc_op_context_t *contex
   source_t *s = sc_calloc(1, sizeof *s);
   s->op = (sc_operator_t){&source_ops, context};
   s->work = data;
+  s->value[0] = 0x92; /* an array of two */
   *out = &s->op;
   return 0;
 }
@@ -223,12 +235,29 @@ const sc_operator_type_t sc_count_source_type = {
 
 /* ---- counter: emits [key, count, amount] ---- */
 
+/* What a counter emits: as it is to a sink in the same chain, encoded where it leaves that. */
+typedef struct change { int64_t key, count, amount; } change_t;
+
+static int change_encode(void *opaque, sc_buf_t *out, sc_error_t *err) {
+  const change_t *c = opaque;
+  sc_pack_array(out, 3);
+  sc_pack_int(out, c->key);
+  sc_pack_int(out, c->count);
+  sc_pack_int(out, c->amount);
+  return 0;
+}
+
+static int change_field(void *opaque, sc_bytes_t name, sc_buf_t *out, sc_error_t *err) {
+  return 0; /* an array has none */
+}
+
+static const sc_opaque_ops_t change_ops = {.encode = change_encode, .field = change_field};
+
 typedef struct counter {
   sc_operator_t op;
   sc_count_work_t *work;
   int state;
-  uint8_t out[1 + 3 * SC_INT_BYTES_MAX]; /* the item */
-  size_t out_len;
+  change_t out;
 } counter_t;
 
 static int counter_open(sc_operator_t *op, sc_error_t *err) {
@@ -241,32 +270,27 @@ static int counter_open(sc_operator_t *op, sc_error_t *err) {
 static int counter_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
   const sc_op_context_t *context = op->context;
-  int64_t amount, held[2] = {0, 0};
-  sc_cursor_t c = sc_cursor(item->bytes);
-  if (sc_cursor_array(&c) != 2 || !sc_cursor_int(&c, &amount) ||
-      context->key.len > SC_INT_BYTES_MAX)
+  int64_t held[2] = {0, 0};
+  sc_cursor_t c = sc_cursor(item->bytes), key = sc_cursor(context->key);
+  if (sc_cursor_array(&c) != 2 || !sc_cursor_int(&c, &k->out.amount) ||
+      !sc_cursor_int(&key, &k->out.key))
     return sc_fail(err, SC_ECORRUPT, "an event is damaged");
-  sc_address_t at = {.state = k->state, .group = context->key_group,
-                     .key_hash = context->key_hash, .key = context->key};
+  sc_address_t at = sc_op_address(context, k->state);
   sc_place_t place;
   int rc = sc_keyed_find(context->keyed, &at, &place, err);
   if (rc > 0 && !sc_value_ints(place.value, held, 2))
     return sc_fail(err, SC_ECORRUPT, "a counter is damaged");
-  int64_t count = held[0] + 1, sum = held[1] + amount;
+  k->out.count = held[0] + 1;
   uint8_t value[1 + 2 * SC_INT_BYTES_MAX] = {0x92}; /* an array of two */
-  uint8_t *end = sc_put_int(sc_put_int(value + 1, count), sum);
+  uint8_t *end = sc_put_int(sc_put_int(value + 1, k->out.count), held[1] + k->out.amount);
   if (rc >= 0)
     rc = sc_keyed_replace(context->keyed, &place, sc_bytes(value, (size_t)(end - value)), err);
-  k->out[0] = 0x93;
-  memcpy(k->out + 1, context->key.data, context->key.len);
-  end = sc_put_int(sc_put_int(k->out + 1 + context->key.len, count), amount);
-  k->out_len = (size_t)(end - k->out);
   return rc < 0 ? rc : 0;
 }
 
 static int counter_step(sc_operator_t *op, sc_item_t *out, sc_error_t *err) {
   counter_t *k = (counter_t *)op;
-  *out = (sc_item_t){.bytes = sc_bytes(k->out, k->out_len)};
+  *out = (sc_item_t){.opaque = &k->out, .opaque_ops = &change_ops};
   return SC_LAST;
 }
 
@@ -305,9 +329,9 @@ typedef struct sink {
   sc_buf_t encoded;     /* of a value that came as a Lua table */
 } sink_t;
 
-static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
-  sink_t *s = (sink_t *)op;
-  int64_t ints[3]; /* key, count, amount */
+/* From a counter in Lua, or behind an exchange. */
+static int decode_change(sink_t *s, const sc_item_t *item, change_t *out, sc_error_t *err) {
+  int64_t ints[3];
   sc_bytes_t bytes = item->bytes;
   if (item->opaque_ops) {
     sc_buf_clear(&s->encoded);
@@ -318,7 +342,18 @@ static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, s
   }
   if (!sc_value_ints(bytes, ints, 3))
     return sc_fail(err, SC_ECORRUPT, "a count is damaged");
-  add(&s->sums, (uint64_t)ints[0], (uint64_t)ints[1], (uint64_t)ints[2]);
+  *out = (change_t){ints[0], ints[1], ints[2]};
+  return 0;
+}
+
+static int sink_begin(sc_operator_t *op, uint32_t port, const sc_item_t *item, sc_error_t *err) {
+  sink_t *s = (sink_t *)op;
+  change_t decoded = {0};
+  const change_t *c = item->opaque_ops == &change_ops ? item->opaque : &decoded;
+  int rc = c == &decoded ? decode_change(s, item, &decoded, err) : 0;
+  if (rc < 0)
+    return rc;
+  add(&s->sums, (uint64_t)c->key, (uint64_t)c->count, (uint64_t)c->amount);
   return SC_TAKEN;
 }
 

@@ -8,10 +8,14 @@
  *   going back    a start takes the newest checkpoint that was ever safe, or a newer one
  *   outputs       committed lines: at any time none twice and none that the model lacks; in the end
  *                 all of them, and timers exactly as the state says that they fired
+ *                 where a job was drained, in the model of what it had read
  *   order         in the parts of a sink by their ids, of a lane and key
  *   state         in the end: counts, records, windows, timers of every keyed operator
  *   orphans       in the end: nothing in the job's folder that no _metadata lists; then, and behind
- *                 a stop, nothing in the sinks' that is not committed
+ *                 a stop or an end, nothing in the sinks' that is not committed
+ *
+ * Behind a restore from a checkpoint that was taken at least once (sim_shared_t.loose) lines may
+ * come again, windows have other values, and order is not asked for; the rest holds as ever.
  *
  * Threads: one. Ownership: create/destroy; borrows storage, plan and model.
  */

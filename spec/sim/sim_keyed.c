@@ -101,13 +101,14 @@ static int remember(sim_op_t *o, const sim_record_t *in, sc_error_t *err) {
 static int count(sim_op_t *o, const sim_record_t *in, sc_error_t *err) {
   sc_keyed_t *k = o->op.context->keyed;
   sc_address_t at = address(o, o->acc);
-  sc_bytes_t value;
+  sc_place_t place;
   int64_t digest[2] = {0, 0};
   pair_t packed;
-  if (sc_keyed_get(k, &at, &value, err) > 0)
-    unpack_pair(value, digest);
+  int rc = sc_keyed_find(k, &at, &place, err);
+  if (rc > 0)
+    unpack_pair(place.value, digest);
   sim_window_add(digest, in);
-  return sc_keyed_put(k, &at, pack_pair(&packed, digest[0], digest[1]), err);
+  return rc < 0 ? rc : sc_keyed_replace(k, &place, pack_pair(&packed, digest[0], digest[1]), err);
 }
 
 static sc_timer_t timer_of(const sim_op_t *o, sc_time_domain_t domain, int64_t time,

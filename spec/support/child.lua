@@ -87,6 +87,7 @@ function child.run(options)
   collect(err, result, "stderr", function() end, function() end)
   if options.input then input:write(options.input) end
   if not options.on_line then input:shutdown() end
+  uv.update_time() -- or the limit counts from when this loop ran last, which may be long ago
   timer:start(LOST_AFTER_MS, 0, function()
     result.late = true
     seen.kill("sigkill")

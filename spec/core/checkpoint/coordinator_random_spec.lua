@@ -15,6 +15,7 @@ local function new_world()
     open = {},      -- checkpoints that were prepared and have not ended, by id
     ended = {},     -- "completed" or "aborted", by id
     requests = {},  -- answers by number; false until there is one
+    finals = {},    -- attempts of which a final checkpoint completed
     completed = {}, latest = 0, last_write = 0, tag = 0, tasks = {}, fail_jobs = 0,
   }, World)
   self.options = { interval = pick { 0, 7, 50 }, timeout = pick { 20, 200 }, min_pause = pick { 0, 0, 15 },
@@ -143,6 +144,7 @@ function judge.write(w, a)
   end
   assert(n == #a.snapshots)
   assert(a.final == final)
+  p.final = final
   assert(a.stop == p.stops)
   local ended = 0
   for _, s in pairs(p.acks) do ended = ended + (s.how == "ended" and 1 or 0) end
@@ -318,6 +320,7 @@ function happen.written(w)
     w.ended[id], w.open[id], w.latest = "completed", nil, id
     w.completed[#w.completed + 1] = id
     w.just, w.just_attempt, w.just_stops = id, p.attempt, p.stops
+    if p.final then w.finals[p.attempt] = true end
     if w.alive and p.attempt == w.attempt then
       for task, s in pairs(p.acks) do
         if s.how == "ended" then w.tasks[task].final = s.tag end
@@ -401,6 +404,17 @@ function happen.finish_request(w)
   w:event("finish_request", task)
 end
 
+-- The answer to a stop waits for a younger final checkpoint that is still being written.
+local function none_forgotten(w)
+  for number, answer in ipairs(w.requests) do
+    if not answer then
+      local waits = w.finals[w.attempt] and next(w.open) ~= nil
+      for _, p in pairs(w.open) do waits = waits or p.request == number end
+      assert(waits, "a request is forgotten by the stop")
+    end
+  end
+end
+
 function happen.start(w)
   if w.alive then return end
   w.graph, w.cut = random_graph()
@@ -410,16 +424,7 @@ function happen.start(w)
   w.forbidden = false
   probe.coordinator_start(w.c, w.now, w.mono, w.graph)
   w:drain()
-end
-
-local function none_forgotten(w)
-  for number, answer in ipairs(w.requests) do
-    if not answer then
-      local waits = false
-      for _, p in pairs(w.open) do waits = waits or p.request == number end
-      assert(waits, "a request is forgotten by the stop")
-    end
-  end
+  none_forgotten(w)
 end
 
 function happen.stop(w, surely)

@@ -126,6 +126,31 @@ describe("a job's slow checkpoint is explained by", function()
     finish(5000)
   end)
 
+  -- The slot of the second reader stands still: everybody waits for its barrier, some of them in their
+  -- asynchronous parts. What such a native operator does is not known, but where it was is.
+  for _, case in ipairs {
+    { "all align", {} },
+    { "it is captured, and a file shared", { unaligned = 1 } },
+    { "it may be moved later", { unaligned = 1, aligned_timeout = 3600000 } },
+  } do
+    it("who is late, and no writing that waits for it, where " .. case[1], function()
+      case[2].parallelism = 2
+      start(case[2])
+      engine:allow(100)
+      arrived(SPLITS * 100)
+      engine:plug(1)
+      wait_for("the reader does not come to the plug", function() return engine:plugged() end)
+      local e = delayed(function() return entry(1) end, function() engine:plug() end)
+      assert.equal("unknown", e.cause, e.explanation)
+      -- All of that slot are late, and whichever of them is named is rightly.
+      local who = e.explanation:match(": (gate 2/2) began its part only after [%d.]+ m?s")
+        or e.explanation:match("reached (%l+ 2/2) last, after [%d.]+ m?s")
+      assert.truthy(who, e.explanation)
+      assert.matches("; what it did meanwhile is not known", e.explanation, 1, true)
+      finish(100)
+    end)
+  end
+
   -- A count that is slower than the source, but leaves its slot between two records; its queue is full.
   local function press(options)
     start(options)
