@@ -19,7 +19,7 @@ describe("in-flight data", function()
   end
 
   -- straight and dealt: two sources, one by key, one by turns and then by key, both to "stage", which
-  -- sees to the order of the straight one; then by turns to "slow", which takes a ms of the slot's time for
+  -- sees to the order of the straight one; then by turns to "slow", which takes 10 ms of the slot's time for
   -- each record while the file "go" is not there, then by key to "count".
   local function build(env, o)
     local folder = dir
@@ -39,7 +39,7 @@ describe("in-flight data", function()
       }:parallelism(o.keyed)
       :rebalance():map(function(v)
         local go = io.open(folder .. "/go")
-        if go then go:close() else require "luv".sleep(1) end
+        if go then go:close() else require "luv".sleep(10) end
         local broken = io.open(folder .. "/broken")
         if broken then
           broken:close()
@@ -183,8 +183,8 @@ describe("in-flight data", function()
     assert.is_true(generations[1] > 0, "nothing was kept again")
     each_inflight(body, function(h) assert.is_nil(h.directory) end)
     for name, bytes in pairs(before) do assert.equal(bytes, trial.read(dir .. "/other/mine/" .. name)) end
-    trial.shell("rm -rf", dir .. "/other")
-    trial.cancel(job) -- what is still read of it is gone, but nothing of the checkpoint
+    trial.cancel(job)
+    trial.shell("rm -rf", dir .. "/other") -- nothing of the checkpoint lies there
     job = assert(start({ p = 2, keyed = 2 }, "latest"))
     _, body = checkpoint(job)
     local rests = 0
