@@ -93,8 +93,9 @@ void sc__coordinator_advance(sc_coordinator_t *c);
 void sc__coordinator_abort(sc_coordinator_t *c, sc_pending_t *p, const sc_failure_t *why);
 void sc__coordinator_complete(sc_coordinator_t *c, sc_pending_t *p);
 void sc__coordinator_delay_final(sc_coordinator_t *c, sc_reason_t reason);
-/* A stop that is under way has failed: the job goes on. */
+/* Once a drain is done and nothing is pending that could take its checkpoint's place. */
 void sc__coordinator_answer_stop(sc_coordinator_t *c);
+/* A stop that is under way has failed: the job goes on. */
 void sc__coordinator_stop_failed(sc_coordinator_t *c, const sc_failure_t *why);
 
 #endif
