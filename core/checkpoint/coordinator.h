@@ -99,7 +99,7 @@ typedef enum {
   SC_ACT_FAIL_JOB,  /* tolerable failures exceeded */
   SC_ACT_REFUSED,   /* a checkpoint failed before it had an id, in a way that counts; or none is
                        taken for now, since only some tasks have ended (told once in an attempt) */
-  SC_ACT_DRAIN      /* tell every source task to end its input now */
+  SC_ACT_DRAIN      /* tell every source task to end its input now, for `request` */
 } sc_action_kind_t;
 
 typedef struct sc_action {

@@ -184,7 +184,7 @@ static bool stop_by_end(sc_coordinator_t *c) {
   c->stop.drain = true;
   c->stop.state = SC_STOP_UNDER_WAY;
   if (c->roster.n_unended > 0)
-    sc_outbox_add(&c->outbox, SC_ACT_DRAIN);
+    sc_outbox_add(&c->outbox, SC_ACT_DRAIN)->action.request = c->stop.request;
   return true;
 }
 

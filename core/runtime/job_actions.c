@@ -361,9 +361,9 @@ static void refused(sc_job_t *job, const sc_action_t *act) {
 }
 
 /* Every source ends its input; one that has ended takes no notice. */
-static void drain(sc_job_t *job) {
+static void drain(sc_job_t *job, uint64_t request) {
   const sc_graph_t *g = job->graph;
-  job->draining = true;
+  job->draining = request;
   sc__job_log(job, SC_LOG_INFO, 0, NULL, "the job is drained: every source ends its input");
   for (uint32_t i = 0; i < g->n_tasks; i++) {
     uint32_t subtask;
@@ -450,8 +450,8 @@ static void answer(sc_job_t *job, const sc_action_t *act) {
   }
   bool stop = sc__ask_answer(job, act->request, act->id, err.code ? &err : NULL);
   job->keeps |= stop && act->reason == SC_REASON_NONE;
-  if (stop)
-    job->draining = false;
+  if (job->draining == act->request) /* another's may have been refused because of this one */
+    job->draining = 0;
   sc_error_clear(&err);
 }
 
@@ -498,7 +498,7 @@ static void act_on(sc_job_t *job, const sc_action_t *act) {
       break;
     }
     case SC_ACT_REFUSED: refused(job, act); break;
-    case SC_ACT_DRAIN: drain(job); break;
+    case SC_ACT_DRAIN: drain(job, act->request); break;
   }
 }
 

@@ -136,7 +136,8 @@ struct sc_job {
   uint64_t restored_latest;   /* newest completed when `origin` was chosen */
 
   bool canceling;             /* the user's wish: everything is taken down */
-  bool draining;              /* its sources end their input, for a stop that has no answer yet */
+  uint64_t draining;          /* the stop for which its sources end their input, and which has no
+                                 answer yet; or 0 */
   bool suspended;             /* the checkpoint that stops it is complete: it does not run again */
   bool keeps;                 /* a stop was answered with a checkpoint: that one stays */
   bool failing;               /* `failure` ends the job: likewise */

@@ -354,7 +354,7 @@ void sc__region_fail(sc_region_t *r, uint32_t task, sc_error_t *err) {
   }
   if (!may_fail(r)) /* it has failed already: the first one is the cause */
     return;
-  bool draining = job->draining;
+  bool draining = job->draining != 0;
   uint64_t cause = ++job->causes;
   fail(r, cause, task, err);
   /* The stop fails with it. The others have ended their input by command, which none of their

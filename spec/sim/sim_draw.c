@@ -275,7 +275,11 @@ static void draw_drains(sim_plan_t *p) {
                          .after = p->no_checkpoints ? 0 : below(&r, 6),
                          .at = some_time(&r, 300)};
   p->disturbances[p->n_disturbances++] = d;
-  if (p->no_checkpoints || one_in(&r, 2))
+  if (p->no_checkpoints) { /* there is nothing to go back to where it expires */
+    p->timeout_ms = 600000;
+    return;
+  }
+  if (one_in(&r, 2))
     return;
   d.kind = (sim_disturbance_kind_t)one_of(&r, kinds, 4);
   d.at += (uint64_t)ONE_OF(&r, 10, 50, 100, 200, 400);

@@ -236,25 +236,30 @@ describe("a job of two regions", function()
     assert.matches("a sink has committed checkpoint 2; going back to checkpoint 1", status.error)
   end)
 
-  it("259. one fails while the job drains: nothing that has ended by command stays so", function()
-    local job = start { attempts = 10 }
-    allow_both(30)
-    assert(job:checkpoint())
-    allow_both(60)
-    wait_until("the values do not arrive", function()
-      return job:records("out") == 60 * SPLITS and job:records("out2") == 60 * SPLITS
+  for _, again in ipairs { false, true } do
+    it("259. one fails while the job drains" .. (again and ", which was asked for twice" or "") ..
+      ": nothing that has ended by command stays so", function()
+      local job = start { attempts = 10 }
+      allow_both(30)
+      assert(job:checkpoint())
+      allow_both(60)
+      wait_until("the values do not arrive", function()
+        return job:records("out") == 60 * SPLITS and job:records("out2") == 60 * SPLITS
+      end)
+      -- The final checkpoint is declined by the second region's sink, and at the next try its task fails.
+      engine:fail("sync", "/second/", 1)
+      local ticket = job:ask_stop(true)
+      if again then assert.matches("the job is being stopped already", (select(2, job:stop(true)))) end
+      local id, message = job:answer(ticket)
+      assert.is_nil(id)
+      assert.matches("a task failed", message, 1, true)
+      wait_until("it does not come back", function() return states(job) == "running running" end)
+      assert.same({ 2, 2 }, attempts(job), "both had ended by command")
+      local log <close> = assert(io.open(dir .. "/ckpt/job/log"))
+      assert.is_nil(log:read("a"):find("the rest runs on", 1, true))
+      finish(job, 90, 90)
     end)
-    -- The final checkpoint is declined by the second region's sink, and at the next try its task fails.
-    engine:fail("sync", "/second/", 1)
-    local id, message = job:stop(true)
-    assert.is_nil(id)
-    assert.matches("a task failed", message, 1, true)
-    wait_until("it does not come back", function() return states(job) == "running running" end)
-    assert.same({ 2, 2 }, attempts(job), "both had ended by command")
-    local log <close> = assert(io.open(dir .. "/ckpt/job/log"))
-    assert.is_nil(log:read("a"):find("the rest runs on", 1, true))
-    finish(job, 90, 90)
-  end)
+  end
 
   it("stops as a whole, with a checkpoint or drained, where one region has ended before", function()
     local job = start { attempts = 3, interval_ms = 5 }
