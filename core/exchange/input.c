@@ -282,17 +282,19 @@ static int next_element(sc_input_t *in, sc_input_event_t *event, sc_error_t *err
 
 int sc_input_next(sc_input_t *in, sc_input_event_t *event, sc_error_t *err) {
   event->kind = SC_INPUT_NONE; /* the kind says what else counts: the rest is not cleared */
-  event->first_barrier = false;
+  event->took = event->first_barrier = false;
   for (;;) {
     if (atomic_load_explicit(&in->urgent, memory_order_relaxed))
       sc__input_take_heads(in);
     if (hand_out(in, event))
       break;
-    int got = in->current ? read_record(in, event, err) : next_element(in, event, err);
+    bool reading = in->current != NULL;
+    int got = reading ? read_record(in, event, err) : next_element(in, event, err);
     if (got < 0)
       return got;
     if (got)
       break;
+    event->took |= !reading;
   }
   if (in->first_barrier) {
     event->first_barrier = true;

@@ -63,6 +63,8 @@ typedef struct sc_input_event {
   const sc_channel_name_t *last; /* SNAPSHOT: of the channel whose barrier came last; NULL: none
                              * did. The channel's */
   uint64_t last_ahead;      /* bytes that stood before that barrier when it was sent */
+  bool took;                /* NONE: something was taken that says nothing (a watermark that is not
+                             * the least, say): who sent it may have room now */
   bool first_barrier;       /* set on whatever event (NONE, too) follows the first barrier, or the
                              * trigger by mail, of a checkpoint */
 } sc_input_event_t;

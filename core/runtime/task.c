@@ -111,10 +111,10 @@ static void superseded(sc_task_t *t, const sc_input_event_t *e) {
   sc_task_aborted(t, e->aborted);
 }
 
-/* What is not a record: 1 if it was anything. */
+/* What is not a record: 1 if it was anything, or made room for others of this slot. */
 static int take_event(sc_task_t *t, const sc_input_event_t *e) {
   switch (e->kind) {
-    case SC_INPUT_NONE: return 0;
+    case SC_INPUT_NONE: return e->took;
     case SC_INPUT_RECORD: return 1; /* read_input took it */
     case SC_INPUT_WATERMARK: sc_chain_watermark(&t->chain, e->watermark); return 1;
     case SC_INPUT_STATUS: sc_chain_status(&t->chain, e->idle); return 1;

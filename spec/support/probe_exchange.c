@@ -710,6 +710,10 @@ static int push_input_event(lua_State *L, const sc_input_event_t *e) {
   lua_pushstring(L, event_names[e->kind]);
   lua_setfield(L, -2, "kind");
   set_event_fields(L, e);
+  if (e->kind == SC_INPUT_NONE && e->took) {
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, "took");
+  }
   if (e->first_barrier) {
     set_int(L, "first", (int64_t)e->barrier.id);
     set_int(L, "first_timestamp", e->barrier.timestamp_ms);

@@ -52,6 +52,19 @@ describe("input", function()
     end
   end
 
+  it("says that something was taken, though it told nothing: its sender may have room now", function()
+    make(2, { exclusive = 1 })
+    probe.output_watermark(outputs[0], 7) -- the other channel has none yet
+    probe.output_flush(outputs[0])
+    assert.is_false(probe.output_has_room(outputs[0]))
+    assert.same({ kind = "none", took = true }, probe.input_next(input))
+    assert.is_true(probe.output_has_room(outputs[0]))
+    assert.same({ kind = "none" }, probe.input_next(input))
+    probe.output_watermark(outputs[1], 5)
+    probe.output_flush(outputs[1])
+    assert.equal("W5", read())
+  end)
+
   it("reads a buffer ahead in bulks, each record once, in order, and never too far", function()
     local AHEAD, BULK, N = 32, 8, 100
     make(1, { segment = 20000 })
