@@ -184,6 +184,8 @@ struct sc_slot {
   bool started;                     /* its tasks are: not before every slot has its thread */
   bool host_failed, flushed;
   atomic_bool alarm;                /* a task of it may have a barrier at the head, or a trigger */
+  bool timed;                       /* a barrier at one of its tasks overtakes at some time: nobody
+                                       is far from the clock until then */
   atomic_bool down;                 /* its tasks are destroyed */
   sc_host_watch_t watch;            /* the host's */
   atomic_uint_fast64_t turns;       /* of its tasks so far: one that stands is in some call */

@@ -365,6 +365,9 @@ static bool serve_tasks(sc_slot_t *s) {
 
 static bool step_tasks(sc_slot_t *s) {
   bool moved = false;
+  s->timed = false;
+  for (uint32_t i = 0; i < s->n_tasks && !s->timed; i++)
+    s->timed = sc_task_overtake_at_ms(s->tasks[i]) != INT64_MAX;
   for (uint32_t i = 0; i < s->n_tasks; i++) {
     moved |= serve_tasks(s);
     sc_task_t *t = s->tasks[i];

@@ -327,10 +327,11 @@ static bool fold(sc_task_t *t) {
 }
 
 /* Looks at the clock often enough for slow records and seldom enough for fast ones. */
-static void adapt_stride(sc_task_t *t, int64_t elapsed_ns) {
+static uint32_t adapt_stride(sc_task_t *t, int64_t elapsed_ns) {
   int64_t each = elapsed_ns / t->stride;
   int64_t stride = each > 0 ? STRIDE_NS / each : STRIDE_MAX;
   t->stride = (uint32_t)(stride < 1 ? 1 : stride > STRIDE_MAX ? STRIDE_MAX : stride);
+  return t->stride;
 }
 
 static bool is_alive(const sc_task_t *t) {
@@ -367,12 +368,12 @@ bool sc_task_step(sc_task_t *t) {
   if (moved)
     last = now_ns(t); /* records are not what took that long */
   sc_task_look_at_clock(t, begin / 1000000);
-  uint32_t n = 0;
+  uint32_t n = 0, stride = t->slot->timed ? 1 : t->stride;
   int rc;
   t->chain.pushed = true; /* the slot may have flushed since the last turn */
   t->look_at_timers = true;
   for (;;) {
-    rc = step_some(t, (int)(t->stride - n));
+    rc = step_some(t, (int)(stride - n));
     if (rc < 0 && t->phase != SC_PHASE_DOWN)
       sc_task_fail(t, &t->error);
     if (rc <= 0 || t->phase == SC_PHASE_DOWN)
@@ -381,12 +382,13 @@ bool sc_task_step(sc_task_t *t) {
     if (is_called(t))
       break;
     n += (uint32_t)rc;
-    if (n < t->stride)
+    if (n < stride)
       continue;
     n = 0;
     t->look_at_timers = true;
     int64_t now = now_ns(t);
-    adapt_stride(t, now - last);
+    if (!t->slot->timed)
+      stride = adapt_stride(t, now - last);
     last = now;
     if (now - begin > TASK_BUDGET_NS)
       break;
