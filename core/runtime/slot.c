@@ -251,7 +251,6 @@ void sc_attempt_list_splits(sc_attempt_t *a, uint32_t node) {
 
 /* ---- the actor ---- */
 
-/* The host was looked at while it ran a task. */
 const sc_task_t *sc__slot_runs(const sc_slot_t *s, const char *running) {
   for (uint32_t i = 0; running && i < s->n_tasks; i++)
     if (s->tasks[i]->name == running || s->tasks[i]->chain.links[0].node->name == running)
@@ -259,6 +258,7 @@ const sc_task_t *sc__slot_runs(const sc_slot_t *s, const char *running) {
   return NULL;
 }
 
+/* The host was looked at while it ran a task. */
 void sc__slot_seen(void *slot, const char *place, bool returned) {
   sc_slot_t *s = slot;
   const sc_task_t *t = sc__slot_runs(s, atomic_load(&s->running));

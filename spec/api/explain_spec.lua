@@ -41,16 +41,21 @@ local function line_of(text)
   end
 end
 
+-- A record that turns in a function until the file "go" is there.
+local function turning(env, folder)
+  return p.gated(env, folder, { 1 }):rebalance():map(function(v)
+    local go
+    repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go -- here it turns
+    go:close()
+    return v
+  end):uid("turning")
+end
+
 describe("a checkpoint that is slow is explained by", function()
   it("a slow function: where it was seen, while it is", function()
     local folder = p.folder()
     local job = p.start(options(folder), function(env)
-      return p.gated(env, folder, { 1 }):rebalance():map(function(v)
-        local go
-        repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go -- here it turns
-        go:close()
-        return v
-      end):uid("turning")
+      return turning(env, folder)
     end)
     p.let(folder, 1)
     local text, id = explained(job, "slow_function")
@@ -109,12 +114,7 @@ describe("a checkpoint that is slow is explained by", function()
   it("the one before it, where it was queued behind that", function()
     local folder = p.folder()
     local job = p.start(options(folder), function(env)
-      return p.gated(env, folder, { 1 }):rebalance():map(function(v)
-        local go
-        repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go
-        go:close()
-        return v
-      end):uid("turning")
+      return turning(env, folder)
     end)
     p.let(folder, 1)
     local _, id = explained(job, "slow_function")
@@ -130,12 +130,7 @@ describe("a checkpoint that is slow is explained by", function()
   it("who was in the way, where it has expired", function()
     local folder = p.folder()
     local job = p.start(options(folder, { timeout = 400 }), function(env)
-      return p.gated(env, folder, { 1 }):rebalance():map(function(v)
-        local go
-        repeat for _ = 1, 1e5 do end go = io.open(folder .. "/go") until go
-        go:close()
-        return v
-      end):uid("turning")
+      return turning(env, folder)
     end)
     p.let(folder, 1)
     p.wait_for(job, function() return job:checkpoints().counts.failed > 0 end)

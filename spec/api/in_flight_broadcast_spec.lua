@@ -5,18 +5,12 @@ local trial = require "support.trial"
 local sc = require "streamckpt"
 
 local RECORDS, KEYS, SPLITS = 1500, 14, 2
+local NUMBERS = { records = RECORDS, splits = SPLITS, keys = KEYS }
 
 describe("in-flight data beside broadcast", function()
   local dir
   before_each(function() dir = trial.folder() end)
   after_each(trial.clean)
-
-  local function numbers(env, name)
-    local keys, splits = KEYS, {}
-    for i = 1, SPLITS do splits[i] = name .. i end
-    return trial.source(env, { uid = name, splits = splits, records = RECORDS,
-      value = function(split, i) return { s = split, i = i, k = i % keys } end })
-  end
 
   -- dealt and told, the one by turns, the other to every task, of which one alone lets it through; while
   -- the file "go" is not there a record takes "mixed" a ms of its slot's time.
@@ -26,7 +20,7 @@ describe("in-flight data beside broadcast", function()
       id = "trial", parallelism = parallelism, slots = 2, log = { level = "off" },
       restart = { strategy = "fixed_delay", delay = 1, attempts = 5 }, network = { segment_size = 512 },
       checkpoint = { dir = dir .. "/ckpt", interval = "1h", sync = false, unaligned = true } }
-    numbers(env, "dealt"):rebalance():union(numbers(env, "told"):broadcast())
+    trial.numbers(env, "dealt", NUMBERS):rebalance():union(trial.numbers(env, "told", NUMBERS):broadcast())
       :process { uid = "mixed", on_element = function(ctx, v)
         local go = io.open(folder .. "/go")
         if go then go:close() else require "luv".sleep(1) end

@@ -4,27 +4,21 @@ local plain = require "support.plain_reader"
 local trial = require "support.trial"
 local sc = require "streamckpt"
 
-local RECORDS, KEYS, SPLITS = 900, 13, 2
+local RECORDS, SPLITS = 900, 2
+local NUMBERS = { records = RECORDS, splits = SPLITS, keys = 13, timestamped = true }
 
 describe("in-flight data", function()
   local dir
   before_each(function() dir = trial.folder() end)
   after_each(trial.clean)
 
-  local function numbers(env, name)
-    local keys, splits = KEYS, {}
-    for i = 1, SPLITS do splits[i] = name .. i end
-    return trial.source(env, { uid = name, splits = splits, records = RECORDS, timestamped = true,
-      value = function(split, i) return { s = split, i = i, k = i % keys } end })
-  end
-
   -- straight and dealt: two sources, one by key, one by turns and then by key, both to "stage", which
   -- sees to the order of the straight one; then by turns to "slow", which takes 10 ms of the slot's time for
   -- each record while the file "go" is not there, then by key to "count".
   local function build(env, o)
     local folder = dir
-    local straight = numbers(env, "straight")
-    local dealt = numbers(env, "dealt"):rebalance():map(function(v) return v end):uid("hands")
+    local straight = trial.numbers(env, "straight", NUMBERS)
+    local dealt = trial.numbers(env, "dealt", NUMBERS):rebalance():map(function(v) return v end):uid("hands")
     local both = o.turned and dealt:union(straight) or straight:union(dealt)
     return both:key_by("k"):process {
         uid = "stage", state = { last = sc.map() },

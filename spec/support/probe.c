@@ -24,6 +24,20 @@ sc_bytes_t probe_bytes(lua_State *L, int arg) {
   return sc_bytes(s, n);
 }
 
+lua_Integer probe_get_int(lua_State *L, int table, const char *name, lua_Integer otherwise) {
+  lua_getfield(L, table, name);
+  lua_Integer n = luaL_optinteger(L, -1, otherwise);
+  lua_pop(L, 1);
+  return n;
+}
+
+bool probe_get_bool(lua_State *L, int table, const char *name) {
+  lua_getfield(L, table, name);
+  bool yes = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return yes;
+}
+
 void probe_push_bytes(lua_State *L, sc_bytes_t b) {
   lua_pushlstring(L, b.len ? (const char *)b.data : "", b.len);
 }

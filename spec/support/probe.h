@@ -35,5 +35,8 @@ int probe_raise(lua_State *L, sc_error_t *err);
 int probe_fail(lua_State *L, int rc, sc_error_t *err);
 sc_bytes_t probe_bytes(lua_State *L, int arg);            /* string argument as bytes */
 void probe_push_bytes(lua_State *L, sc_bytes_t b);
+/* A field of the table at an index. */
+lua_Integer probe_get_int(lua_State *L, int table, const char *name, lua_Integer otherwise);
+bool probe_get_bool(lua_State *L, int table, const char *name);
 
 #endif

@@ -8,20 +8,6 @@
 #define MOST 8
 #define NS_PER_MS 1000000
 
-static lua_Integer number(lua_State *L, int t, const char *name, lua_Integer otherwise) {
-  lua_getfield(L, t, name);
-  lua_Integer n = luaL_optinteger(L, -1, otherwise);
-  lua_pop(L, 1);
-  return n;
-}
-
-static bool flag(lua_State *L, int t, const char *name) {
-  lua_getfield(L, t, name);
-  bool yes = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return yes;
-}
-
 /* The string stays in the table, which is on the stack. */
 static const char *text(lua_State *L, int t, const char *name) {
   lua_getfield(L, t, name);
@@ -34,26 +20,26 @@ static const char *text(lua_State *L, int t, const char *name) {
 static sc_explain_subtask_t subtask(lua_State *L, int t) {
   return (sc_explain_subtask_t){
       .name = text(L, t, "name"),
-      .task = (uint32_t)number(L, t, "task", 0),
-      .sink = flag(L, t, "sink"),
-      .acknowledged = number(L, t, "ack", -1) >= 0,
-      .ack_ns = number(L, t, "ack", 0) * NS_PER_MS,
-      .start_delay_ns = number(L, t, "delay", 0) * NS_PER_MS,
-      .alignment_ns = number(L, t, "alignment", 0) * NS_PER_MS,
-      .sync_ns = number(L, t, "sync", 0) * NS_PER_MS,
-      .async_ns = number(L, t, "async", 0) * NS_PER_MS,
-      .held_ns = number(L, t, "held", 0) * NS_PER_MS,
-      .pool_ns = number(L, t, "pool", 0) * NS_PER_MS,
-      .storage_ns = number(L, t, "storage", 0) * NS_PER_MS,
-      .written = (uint64_t)number(L, t, "written", 0),
-      .persisted = (uint64_t)number(L, t, "persisted", 0),
-      .last_from = (uint32_t)(number(L, t, "from", 0) - 1), /* 0: nobody */
-      .queued = (uint64_t)number(L, t, "queued", 0),
-      .received = (uint64_t)number(L, t, "received", number(L, t, "queued", 0)),
+      .task = (uint32_t)probe_get_int(L, t, "task", 0),
+      .sink = probe_get_bool(L, t, "sink"),
+      .acknowledged = probe_get_int(L, t, "ack", -1) >= 0,
+      .ack_ns = probe_get_int(L, t, "ack", 0) * NS_PER_MS,
+      .start_delay_ns = probe_get_int(L, t, "delay", 0) * NS_PER_MS,
+      .alignment_ns = probe_get_int(L, t, "alignment", 0) * NS_PER_MS,
+      .sync_ns = probe_get_int(L, t, "sync", 0) * NS_PER_MS,
+      .async_ns = probe_get_int(L, t, "async", 0) * NS_PER_MS,
+      .held_ns = probe_get_int(L, t, "held", 0) * NS_PER_MS,
+      .pool_ns = probe_get_int(L, t, "pool", 0) * NS_PER_MS,
+      .storage_ns = probe_get_int(L, t, "storage", 0) * NS_PER_MS,
+      .written = (uint64_t)probe_get_int(L, t, "written", 0),
+      .persisted = (uint64_t)probe_get_int(L, t, "persisted", 0),
+      .last_from = (uint32_t)(probe_get_int(L, t, "from", 0) - 1), /* 0: nobody */
+      .queued = (uint64_t)probe_get_int(L, t, "queued", 0),
+      .received = (uint64_t)probe_get_int(L, t, "received", probe_get_int(L, t, "queued", 0)),
       .place = text(L, t, "place"),
-      .seen = flag(L, t, "seen"),
-      .blocked = flag(L, t, "blocked"),
-      .snapshots = flag(L, t, "snapshots")};
+      .seen = probe_get_bool(L, t, "seen"),
+      .blocked = probe_get_bool(L, t, "blocked"),
+      .snapshots = probe_get_bool(L, t, "snapshots")};
 }
 
 /* explain { id =, status =, slow =, took =, waited =, prepare =, finish =, subtasks... }
@@ -71,13 +57,13 @@ static int explain(lua_State *L) {
   }
   lua_getfield(L, 1, "status");
   sc_explain_input_t in = {
-      .id = (uint64_t)number(L, 1, "id", 7),
+      .id = (uint64_t)probe_get_int(L, 1, "id", 7),
       .end = (sc_explain_end_t)luaL_checkoption(L, -1, "completed", ends),
-      .slow_ns = number(L, 1, "slow", 1000) * NS_PER_MS,
-      .took_ns = number(L, 1, "took", 0) * NS_PER_MS,
-      .waited_ns = number(L, 1, "waited", 0) * NS_PER_MS,
-      .prepare_ns = number(L, 1, "prepare", 0) * NS_PER_MS,
-      .finish_ns = number(L, 1, "finish", 0) * NS_PER_MS,
+      .slow_ns = probe_get_int(L, 1, "slow", 1000) * NS_PER_MS,
+      .took_ns = probe_get_int(L, 1, "took", 0) * NS_PER_MS,
+      .waited_ns = probe_get_int(L, 1, "waited", 0) * NS_PER_MS,
+      .prepare_ns = probe_get_int(L, 1, "prepare", 0) * NS_PER_MS,
+      .finish_ns = probe_get_int(L, 1, "finish", 0) * NS_PER_MS,
       .subtasks = subtasks,
       .n = n};
   sc_explanation_t e;

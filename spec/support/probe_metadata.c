@@ -4,20 +4,6 @@
 
 #include "../../core/base/mem.h"
 
-static int64_t get_int(lua_State *L, int table, const char *key, int64_t otherwise) {
-  lua_getfield(L, table, key);
-  int64_t v = luaL_optinteger(L, -1, otherwise);
-  lua_pop(L, 1);
-  return v;
-}
-
-static bool get_bool(lua_State *L, int table, const char *key) {
-  lua_getfield(L, table, key);
-  bool v = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return v;
-}
-
 static char *get_str(lua_State *L, int table, const char *key) {
   lua_getfield(L, table, key);
   char *v = sc_strdup(luaL_optstring(L, -1, NULL));
@@ -60,28 +46,28 @@ static void set_str(lua_State *L, const char *key, const char *v) {
 static void to_inflight(lua_State *L, int table, sc_handle_t *h) {
   h->directory = get_str(L, table, "directory");
   h->inflight = (sc_handle_inflight_t){
-      .edge = (uint32_t)get_int(L, table, "edge", 0),
-      .sender = (uint32_t)get_int(L, table, "sender", 0),
-      .receiver = (uint32_t)get_int(L, table, "receiver", 0),
-      .origin = (uint32_t)get_int(L, table, "origin", get_int(L, table, "receiver", 0)),
-      .generation = (uint32_t)get_int(L, table, "generation", 1),
-      .side = (uint32_t)get_int(L, table, "side", 0),
-      .tagged = get_int(L, table, "first", -1) >= 0,
-      .idle = get_bool(L, table, "idle"),
-      .watermark = get_int(L, table, "watermark", INT64_MIN),
-      .offset = (uint64_t)get_int(L, table, "offset", 0),
-      .bytes = (uint64_t)get_int(L, table, "bytes", 0),
-      .skip = (uint32_t)get_int(L, table, "skip", 0)};
+      .edge = (uint32_t)probe_get_int(L, table, "edge", 0),
+      .sender = (uint32_t)probe_get_int(L, table, "sender", 0),
+      .receiver = (uint32_t)probe_get_int(L, table, "receiver", 0),
+      .origin = (uint32_t)probe_get_int(L, table, "origin", probe_get_int(L, table, "receiver", 0)),
+      .generation = (uint32_t)probe_get_int(L, table, "generation", 1),
+      .side = (uint32_t)probe_get_int(L, table, "side", 0),
+      .tagged = probe_get_int(L, table, "first", -1) >= 0,
+      .idle = probe_get_bool(L, table, "idle"),
+      .watermark = probe_get_int(L, table, "watermark", INT64_MIN),
+      .offset = (uint64_t)probe_get_int(L, table, "offset", 0),
+      .bytes = (uint64_t)probe_get_int(L, table, "bytes", 0),
+      .skip = (uint32_t)probe_get_int(L, table, "skip", 0)};
 }
 
 void probe_to_handle(lua_State *L, int table, sc_handle_t *h) {
   table = lua_absindex(L, table);
-  h->kind = (sc_handle_kind_t)get_int(L, table, "kind", SC_HANDLE_KEYED);
+  h->kind = (sc_handle_kind_t)probe_get_int(L, table, "kind", SC_HANDLE_KEYED);
   h->file = get_str(L, table, "file");
-  h->length = (uint64_t)get_int(L, table, "length", 0);
-  h->checksum = (uint64_t)get_int(L, table, "checksum", 0);
-  h->range.first = (uint16_t)get_int(L, table, "first", 0);
-  h->range.last = (uint16_t)get_int(L, table, "last", 0);
+  h->length = (uint64_t)probe_get_int(L, table, "length", 0);
+  h->checksum = (uint64_t)probe_get_int(L, table, "checksum", 0);
+  h->range.first = (uint16_t)probe_get_int(L, table, "first", 0);
+  h->range.last = (uint16_t)probe_get_int(L, table, "last", 0);
   get_raw(L, table, "lists", &h->inlined);
   if (h->kind == SC_HANDLE_INFLIGHT)
     to_inflight(L, table, h);
@@ -163,11 +149,11 @@ void probe_push_handle(lua_State *L, const sc_handle_t *h) {
 
 static void to_subtask(lua_State *L, int table, sc_metadata_subtask_t *t) {
   table = lua_absindex(L, table);
-  t->end = (sc_task_end_t)get_int(L, table, "end", 0);
+  t->end = (sc_task_end_t)probe_get_int(L, table, "end", 0);
   t->directory = get_str(L, table, "directory");
-  t->state.watermark = get_int(L, table, "watermark", INT64_MIN);
-  t->state.forwarded = get_int(L, table, "forwarded", INT64_MIN);
-  t->state.idle = get_bool(L, table, "idle");
+  t->state.watermark = probe_get_int(L, table, "watermark", INT64_MIN);
+  t->state.forwarded = probe_get_int(L, table, "forwarded", INT64_MIN);
+  t->state.idle = probe_get_bool(L, table, "idle");
   uint32_t n = open_field(L, table, "handles");
   for (uint32_t i = 0; i < n; i++) {
     lua_rawgeti(L, -1, i + 1);
@@ -181,10 +167,10 @@ static void to_operator(lua_State *L, int table, sc_metadata_t *m) {
   table = lua_absindex(L, table);
   uint32_t n = open_field(L, table, "subtasks");
   char *uid = get_str(L, table, "uid"), *name = get_str(L, table, "name");
-  uint32_t p = (uint32_t)get_int(L, table, "parallelism", n);
+  uint32_t p = (uint32_t)probe_get_int(L, table, "parallelism", n);
   sc_metadata_operator_t *op = sc_metadata_add_operator(
       m, uid ? uid : "op", name ? name : "op", p,
-      (uint32_t)get_int(L, table, "max_parallelism", 128));
+      (uint32_t)probe_get_int(L, table, "max_parallelism", 128));
   free(uid);
   free(name);
   op->has_enumerator = get_raw(L, table, "enumerator", &op->enumerator);
@@ -208,22 +194,22 @@ static void to_edge(lua_State *L, int table, sc_metadata_edge_t *e) {
   e->output = get_str(L, table, "output");
   e->to_uid = get_str(L, table, "to");
   e->partitioner = get_str(L, table, "partitioner");
-  e->port = (uint32_t)get_int(L, table, "port", 0);
-  e->ordinal = (uint32_t)get_int(L, table, "ordinal", 0);
-  e->from_parallelism = (uint32_t)get_int(L, table, "from_parallelism", 0);
-  e->to_parallelism = (uint32_t)get_int(L, table, "to_parallelism", 0);
+  e->port = (uint32_t)probe_get_int(L, table, "port", 0);
+  e->ordinal = (uint32_t)probe_get_int(L, table, "ordinal", 0);
+  e->from_parallelism = (uint32_t)probe_get_int(L, table, "from_parallelism", 0);
+  e->to_parallelism = (uint32_t)probe_get_int(L, table, "to_parallelism", 0);
 }
 
 sc_metadata_t *probe_to_metadata(lua_State *L, int table) {
   table = lua_absindex(L, table);
   sc_metadata_t *m = sc_metadata_create();
-  m->id = (uint64_t)get_int(L, table, "id", 0);
-  m->timestamp_ms = get_int(L, table, "time", 0);
+  m->id = (uint64_t)probe_get_int(L, table, "id", 0);
+  m->timestamp_ms = probe_get_int(L, table, "time", 0);
   m->job_id = get_str(L, table, "job_id");
   m->job_name = get_str(L, table, "job_name");
-  m->attempt = (uint64_t)get_int(L, table, "attempt", 0);
-  m->finished = get_bool(L, table, "finished");
-  m->savepoint = get_bool(L, table, "savepoint");
+  m->attempt = (uint64_t)probe_get_int(L, table, "attempt", 0);
+  m->finished = probe_get_bool(L, table, "finished");
+  m->savepoint = probe_get_bool(L, table, "savepoint");
   uint32_t n = open_field(L, table, "operators");
   for (uint32_t i = 0; i < n; i++) {
     lua_rawgeti(L, -1, i + 1);

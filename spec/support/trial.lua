@@ -115,6 +115,15 @@ function trial.source(env, o)
   }
 end
 
+--- Such a source that gives {s = split, i, k = i % keys}; its splits are named after it.
+-- @param o {splits: how many, records, keys, timestamped}
+function trial.numbers(env, name, o)
+  local keys, splits = o.keys, {}
+  for i = 1, o.splits do splits[i] = name .. i end
+  return trial.source(env, { uid = name, splits = splits, records = o.records, timestamped = o.timestamped,
+                             value = function(split, i) return { s = split, i = i, k = i % keys } end })
+end
+
 local function source(env, dir, number)
   local splits = {}
   for i = 1, trial.SPLITS do splits[i] = number * 100 + i end

@@ -2,6 +2,7 @@
 -- spec/api/explain_spec): the storage, data in flight, another checkpoint. What is slow is held until it has
 -- taken longer than all before it.
 -- gate --hash k--> tally --rebalance--> file sink (support/gated_operators.h).
+local gated_job = require "support.gated_job"
 local msgpack = require "support.msgpack"
 local probe = require "streamckpt.probe"
 local temp_dir = require "support.temp_dir"
@@ -29,13 +30,7 @@ describe("a job's slow checkpoint is explained by", function()
     job = assert(engine:start(options))
   end
 
-  local function wait_for(what, condition)
-    local limit = os.time() + LOST_AFTER_S
-    while not condition() do
-      assert(os.time() < limit, what)
-      uv.sleep(1) -- the job needs the processor
-    end
-  end
+  local function wait_for(what, condition) gated_job.wait_for(what, condition, LOST_AFTER_S) end
 
   local function entry(id)
     for _, e in ipairs(msgpack.decode(job:statistics()).history) do

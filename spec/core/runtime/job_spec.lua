@@ -5,13 +5,8 @@ local msgpack = require "support.msgpack"
 local plain = require "support.plain_reader"
 local temp_dir = require "support.temp_dir"
 
+local exists = require("support.gated_job").exists
 local SPLITS, KEYS = 3, 7
-
-local function exists(path)
-  local f = io.open(path, "rb")
-  if f then f:close() end
-  return f ~= nil
-end
 
 describe("job", function()
   local dir, engine

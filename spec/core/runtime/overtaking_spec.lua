@@ -3,29 +3,17 @@
 -- gate --hash k--> tally --rebalance--> file sink (support/gated_operators.h), two tasks each, a slot a
 -- pair of all three.
 local probe = require "streamckpt.probe"
+local gated_job = require "support.gated_job"
 local msgpack = require "support.msgpack"
 local temp_dir = require "support.temp_dir"
-local uv = require "luv"
+
+local exists, wait_for = gated_job.exists, gated_job.wait_for
 
 -- So many that no pressed count comes to their end in the time that a spec takes.
 local SPLITS, KEYS, EACH = 3, 7, 6000
 
-local function exists(path)
-  local f = io.open(path, "rb")
-  if f then f:close() end
-  return f ~= nil
-end
-
 describe("an overtaking checkpoint", function()
   local dir, engine, job
-
-  local function wait_for(what, f)
-    local limit = os.time() + 60
-    while not f() do
-      assert(os.time() < limit, what)
-      uv.sleep(1) -- the job needs the processor
-    end
-  end
 
   local function start(more)
     local options = { dir = dir .. "/ckpt", out = dir .. "/out", parallelism = 2, unaligned = 1, attempts = 3 }
