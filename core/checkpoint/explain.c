@@ -89,9 +89,14 @@ static int64_t own_ns(const sc_explain_subtask_t *t) {
 /* Where it ended, or is stuck: whoever was seen at work goes before who only waits. */
 static uint32_t last_subtask(const sc_explain_input_t *in) {
   uint32_t last = SC_EXPLAIN_NOBODY;
+  uint32_t most = 0;
   for (uint32_t i = 0; i < in->n; i++)
-    if (!in->subtasks[i].acknowledged && in->subtasks[i].seen)
-      return i;
+    if (!in->subtasks[i].acknowledged && in->subtasks[i].seen > most) {
+      most = in->subtasks[i].seen;
+      last = i;
+    }
+  if (most > 0)
+    return last;
   for (uint32_t i = 0; i < in->n; i++)
     if (!in->subtasks[i].acknowledged)
       return i;
@@ -126,19 +131,27 @@ static uint32_t slowest_edge(const sc_explain_input_t *in, const sc_explanation_
   return at;
 }
 
+static uint32_t most_seen(const sc_explain_input_t *in) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < in->n; i++)
+    if (in->subtasks[i].seen > in->subtasks[most].seen)
+      most = i;
+  return most;
+}
+
 /* Whose fault a late barrier is. Who waits only for the thread, which another task keeps, was not
- * seen; that other one was. */
+ * seen, or seldom: when it had its turn at last; that other one was. */
 static uint32_t culprit(const sc_explain_input_t *in, const sc_explanation_t *e) {
-  uint32_t at = slowest_edge(in, e), seen = SC_EXPLAIN_NOBODY;
-  if (at < in->n && (in->subtasks[at].seen || in->subtasks[at].queued >= QUEUE_BYTES))
+  uint32_t at = slowest_edge(in, e), seen = most_seen(in);
+  uint32_t often = in->subtasks[seen].seen / 2 + in->subtasks[seen].seen % 2;
+  if (often == 0)
     return at;
-  for (uint32_t i = 0; i < in->n && seen == SC_EXPLAIN_NOBODY; i++)
-    if (in->subtasks[i].seen)
-      seen = i;
+  if (at < in->n && (in->subtasks[at].seen >= often || in->subtasks[at].queued >= QUEUE_BYTES))
+    return at;
   for (uint32_t i = 0; i < e->n_path; i++)
-    if (in->subtasks[e->path[i]].seen)
+    if (in->subtasks[e->path[i]].seen >= often)
       seen = e->path[i];
-  return seen == SC_EXPLAIN_NOBODY ? at : seen;
+  return seen;
 }
 
 /* ---- a barrier that came late ---- */

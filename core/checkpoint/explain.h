@@ -24,7 +24,8 @@
  *   its folder, before; _metadata, behind                                          STORAGE
  *
  * Where several edges on the path were slow, the last of them counts: those before it were full
- * because it was. Each row is a job that was made slow in that one way in spec/api/explain_spec
+ * because it was. Who was seen seldom, beside another, only came to its turn when that one let go
+ * of their thread. Each row is a job that was made slow in that one way in spec/api/explain_spec
  * and spec/core/runtime/job_explain_spec.
  *
  * Pure. Threads: any. Ownership: what is given is borrowed; the explanation is the caller's until
@@ -69,7 +70,7 @@ typedef struct sc_explain_subtask {
   uint64_t queued;         /* bytes that stood before that barrier when it was sent */
   uint64_t received;       /* bytes sent to it since the checkpoint before; 0: not by keys */
   const char *place;       /* function and line where it was seen, or NULL */
-  bool seen;               /* its slot ran it when it was looked for */
+  uint32_t seen;           /* so often its slot ran it when it was looked for */
   bool blocked;            /* and it was in a call that did not come back to Lua */
   bool snapshots;          /* and it was in the synchronous part of its snapshot */
 } sc_explain_subtask_t;

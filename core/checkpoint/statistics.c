@@ -171,7 +171,7 @@ void sc_statistics_seen(sc_statistics_t *s, uint32_t subtask, const char *place,
     if (!waits_for(e, subtask))
       continue;
     t->blocked = !place || (t->blocked && returned); /* else it was only slow to answer */
-    t->seen = true;
+    t->seen++;
     t->snapshots = how & SC_SEEN_IN_SNAPSHOT;
     if (place) {
       free(t->place);

@@ -27,7 +27,8 @@ typedef struct sc__subtask_entry {
   uint32_t last_from;    /* subtask whose barrier came last, or SC_EXPLAIN_NOBODY */
   uint64_t queued;       /* bytes before that barrier */
   uint64_t received;     /* bytes that were sent to it since the checkpoint before; 0: no keys */
-  bool seen, blocked;    /* at work while it was waited for; in a call of C that did not return */
+  uint32_t seen;         /* how often at work while it was waited for */
+  bool blocked;          /* in a call of C that did not return */
   bool snapshots;        /* in its snapshot's synchronous part, when it was seen last */
   char *place;           /* where, or NULL */
 } sc__subtask_entry_t;

@@ -72,6 +72,23 @@ describe("a checkpoint that is slow is explained by", function()
       log)
   end)
 
+  it("a slow function that kept the thread of its source, not that source", function()
+    local folder = p.folder()
+    local o = options(folder, { interval = 300 })
+    o.parallelism = 1 -- one thread: the source comes to the trigger when the function is done
+    local job = p.start(o, function(env)
+      return turning(env, folder)
+    end)
+    p.let(folder, 1)
+    local _, id = explained(job, "slow_function")
+    outlast(job, id)
+    p.write(folder .. "/go", "")
+    p.let(folder, "end")
+    assert.equal("finished", assert(p.wait(job)).state)
+    assert.matches(("WARN[^\n]*chk %d%%][^\n]*turning[^\n]*its user function is slow: it was seen in "
+      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of("-- here it turns")), p.read(folder .. "/ckpt/spec/log"))
+  end)
+
   it("a call of a library that does not return", function()
     local folder = p.folder()
     assert(os.execute("mkfifo " .. folder .. "/pipe"))

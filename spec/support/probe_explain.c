@@ -37,7 +37,7 @@ static sc_explain_subtask_t subtask(lua_State *L, int t) {
       .queued = (uint64_t)probe_get_int(L, t, "queued", 0),
       .received = (uint64_t)probe_get_int(L, t, "received", probe_get_int(L, t, "queued", 0)),
       .place = text(L, t, "place"),
-      .seen = probe_get_bool(L, t, "seen"),
+      .seen = (uint32_t)probe_get_int(L, t, "seen", 0),
       .blocked = probe_get_bool(L, t, "blocked"),
       .snapshots = probe_get_bool(L, t, "snapshots")};
 }
