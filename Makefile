@@ -12,6 +12,11 @@ LIBDIR      ?= $(PREFIX)/lib/lua/5.4
 DESTDIR     ?=
 # Where objects and modules go; a build with other flags wants another folder.
 B           ?= build
+# Optimizing across files when the module is linked, where the compiler can; `LTO=` does without.
+ifeq ($(origin LTO),undefined)
+LTO := $(shell echo 'int x;' | $(CC) -flto=auto -ffat-lto-objects -Werror -x c -c -o /dev/null - \
+         2>/dev/null && echo -flto=auto)
+endif
 # How many spec files run at once, and how many seconds one may take.
 JOBS        ?= $(shell nproc)
 LIMIT       ?= 600
@@ -23,11 +28,15 @@ PART        ?= $(wildcard spec/core spec/lua spec/api spec/e2e spec/sim)
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
        -Wwrite-strings -Wvla -Wno-unused-parameter
 INCLUDE = $(addprefix -I,$(MSGPACK_INCDIR) $(XXHASH_INCDIR))
-ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(INCLUDE) $(CFLAGS)
+# Fat objects: the probe, the simulator and the bench's module are linked from the same ones without
+# it, the last two because --wrap does not reach into code that is optimized while it is linked.
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -fvisibility=hidden $(WARN) $(INCLUDE) $(CFLAGS) \
+             $(LTO) $(if $(LTO),-ffat-lto-objects)
 LUA_CFLAGS = $(ALL_CFLAGS) -I$(LUA_INCDIR)
 LIBS = $(addprefix -L,$(MSGPACK_LIBDIR) $(XXHASH_LIBDIR)) -lmsgpackc -lxxhash -lm -pthread
 # Never unloaded: engine threads may still run the module's code when a Lua state closes.
 LINK = $(CC) $(CFLAGS) $(LIBFLAG) -Wl,-z,nodelete
+NO_LTO = $(if $(LTO),-fno-lto)
 
 CORE_SRC    := $(wildcard core/*/*.c)
 BINDING_SRC := $(wildcard lua/binding/*.c)
@@ -68,12 +77,12 @@ simulator: $(SIM)                ## compile the program behind `make sim`
 $(MODULE): $(CORE_OBJ) $(BINDING_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LIBS)
+	$(Q)$(LINK) $(LTO) -o $@ $(filter %.o,$^) $(LIBS)
 
 $(PROBE): $(CORE_OBJ) $(PROBE_BINDING_OBJ) $(PROBE_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LIBS)
+	$(Q)$(LINK) $(NO_LTO) -o $@ $(filter %.o,$^) $(LIBS)
 
 # Objects depend on the flags that made them: this file changes only when they do.
 $(B)/flags: FORCE
@@ -104,19 +113,19 @@ BENCH_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/bench/*.c))
 $(B)/bench/count: $(CORE_OBJ) $(B)/spec/bench/count.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LTO) -o $@ $^ $(LIBS)
 
 $(B)/bench/hop: $(CORE_OBJ) $(B)/spec/bench/hop.o $(B)/spec/bench/count_work.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LTO) -o $@ $^ $(LIBS)
 
 # The module, with native operators that graphs in Lua may name.
 $(B)/bench/streamckpt/core.so: $(CORE_OBJ) $(BINDING_OBJ) $(B)/spec/bench/bench_module.o \
                                $(B)/spec/bench/count_work.o $(B)/spec/bench/pressure_work.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -Wl,--wrap=sc_operator_type_find -o $@ $^ $(LIBS)
+	$(Q)$(LINK) $(NO_LTO) -Wl,--wrap=sc_operator_type_find -o $@ $^ $(LIBS)
 
 $(B)/spec/bench/%.o: spec/bench/%.c $(B)/flags
 	@mkdir -p $(@D)
@@ -130,7 +139,7 @@ SIM_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard spec/sim/*.c))
 
 $(SIM): $(CORE_OBJ) $(SIM_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=pthread_mutex_lock -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(NO_LTO) -Wl,--wrap=pthread_mutex_lock -o $@ $^ $(LIBS)
 
 $(B)/spec/sim/%.o: spec/sim/%.c $(B)/flags
 	@mkdir -p $(@D)
@@ -166,7 +175,7 @@ bench: deps-test                 ## how fast it is, as ratios to references meas
 SANITIZE_asan = -fsanitize=address,undefined
 SANITIZE_tsan = -fsanitize=thread
 sanitize = CFLAGS="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined $(SANITIZE_$(1))" \
-           LIBFLAG="-shared $(SANITIZE_$(1))"
+           LIBFLAG="-shared $(SANITIZE_$(1))" LTO=
 
 asan: deps-test                  ## the specs under AddressSanitizer and UBSan; PART=... runs a part
 	@+$(SUBMAKE) B=build/asan $(call sanitize,asan) build probe simulator
@@ -181,7 +190,7 @@ sim: deps-run                    ## simulated runs with crashes: SEEDS=300 of th
 	@$(SIM) --seeds $(SEEDS) --first $(FIRST) --count
 
 sim-faults: deps-run             ## for each planted fault the first simulated run that finds it
-	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" build/planted/sim
+	@+$(SUBMAKE) B=build/planted CFLAGS="$(CFLAGS) -DSC_PLANT" LTO= build/planted/sim
 	@build/planted/sim --all-faults --seeds 2000
 
 # Not a part of `make test`: it takes minutes.
