@@ -23,7 +23,7 @@ static bool is_ours(const lua_Debug *ar) {
   return home && strncmp(ar->source, home, strlen(home)) == 0;
 }
 
-/* The innermost function of the user's, or of Lua if there is none: "job.lua:12 (function 'parse')".
+/* The innermost function of the user's, or of Lua if there is none: "job.lua:12 (function 'f')".
  * Nothing here may raise. */
 static void tell_place(lua_State *L, bool returned) {
   char place[256];
