@@ -205,6 +205,12 @@ function producers.server(host, port)
   end
 end
 
+-- What cannot be read at all is closed: the module holds its number with a descriptor for writing.
+local function stdin_problem(err)
+  if tostring(err):find("^EBADF") then return "standard input is closed: there is nothing to read" end
+  return "standard input cannot be read: " .. in_words(err)
+end
+
 -- Regular files and devices are read piece by piece in luv's pool; one piece at a time.
 local function read_file(uv, sink)
   local paused, reading, closed = false, false, false
@@ -214,7 +220,7 @@ local function read_file(uv, sink)
     uv.fs_read(0, CHUNK_BYTES, -1, function(err, data)
       reading = false
       if closed then return end
-      if err then return sink:fail("standard input cannot be read: " .. in_words(err)) end
+      if err then return sink:fail(stdin_problem(err)) end
       if data == "" then
         closed = true
         return sink:finish()
@@ -244,10 +250,10 @@ local function read_pipe(uv, sink)
   if fd then ok, problem = pipe:open(fd) end
   if not ok then
     pipe:close()
-    return sink:fail("standard input cannot be read: " .. in_words(problem))
+    return sink:fail(stdin_problem(problem))
   end
   local reader = stream_reader(sink, function(err)
-    if err then return sink:fail("standard input cannot be read: " .. in_words(err)) end
+    if err then return sink:fail(stdin_problem(err)) end
     sink:finish()
   end)
   reader.open(pipe)
@@ -262,7 +268,7 @@ function producers.stdin()
     local kind = uv.guess_handle(0)
     if kind == "file" then return read_file(uv, sink) end
     if kind == "pipe" or kind == "tty" or kind == "tcp" then return read_pipe(uv, sink) end
-    sink:fail("standard input is closed: there is nothing to read")
+    sink:fail(stdin_problem("EBADF"))
   end
 end
 
