@@ -74,13 +74,23 @@ local function warn_of_rest(sink, name, rest)
   end
 end
 
--- Call found(addresses) or failed(err); an address is given at once. Returns what uv.cancel takes, or nil.
+-- Call found(addresses) or failed(err); an address is given at once. Returns a function that gives up what is
+-- under way. (luv knows a request no more, and raises, once it has called back.)
 local function look_up(uv, host, port, found, failed)
-  if host:find(":", 1, true) or host:find("^[%d.]+$") then return found { { addr = host, port = port } } end
-  return uv.getaddrinfo(host, tostring(port), { socktype = "stream" }, function(err, addresses)
-    if err or #addresses == 0 then return failed(err or "EAI_NONAME") end
-    found(addresses)
-  end)
+  local request, problem
+  if host:find(":", 1, true) or host:find("^[%d.]+$") then
+    found { { addr = host, port = port } }
+  else
+    request, problem = uv.getaddrinfo(host, tostring(port), { socktype = "stream" }, function(err, addresses)
+      request = nil
+      if err or #addresses == 0 then return failed(err or "EAI_NONAME") end
+      found(addresses)
+    end)
+    if not request then failed(problem) end
+  end
+  return function()
+    if request then uv.cancel(request) end
+  end
 end
 
 --- Read lines from a peer that listens.
@@ -92,7 +102,7 @@ function producers.client(host, port, reconnect)
   local name = ("%s:%d"):format(host, port)
   return function(_, sink)
     local uv = require "luv"
-    local handles, closed, told, request, connect = {}, false, false, nil, nil
+    local handles, closed, told, give_up, connect = {}, false, false, nil, nil
 
     local function again(sentence)
       if not reconnect then return sink:fail(sentence) end
@@ -138,7 +148,7 @@ function producers.client(host, port, reconnect)
     end
 
     function connect()
-      request = look_up(uv, host, port, function(addresses)
+      give_up = look_up(uv, host, port, function(addresses)
         if not closed then try(addresses, 1) end
       end, failed)
     end
@@ -146,7 +156,7 @@ function producers.client(host, port, reconnect)
     connect()
     return { pause = reader.pause, resume = reader.resume, close = function()
       closed = true
-      if request and type(request) == "userdata" then uv.cancel(request) end
+      give_up()
       reader.close()
       close_all(handles)
     end }
@@ -183,7 +193,7 @@ function producers.server(host, port)
       if waiting then accept() end
     end)
 
-    local request = look_up(uv, host, port, function(addresses)
+    local give_up = look_up(uv, host, port, function(addresses)
       if closed then return end
       local ok, err = server:bind(addresses[1].addr, port)
       if ok then
@@ -198,7 +208,7 @@ function producers.server(host, port)
 
     return { pause = reader.pause, resume = reader.resume, close = function()
       closed = true
-      if request and type(request) == "userdata" then uv.cancel(request) end
+      give_up()
       reader.close()
       close_all { [server] = true }
     end }
