@@ -174,7 +174,7 @@ static int prepare_node(sc_job_t *job, const sc_node_t *n, const sc_metadata_t *
                         const sc_job_scan_t *standing, sc_error_t *err) {
   sc_past_t past = {.fresh = restore == NULL};
   sc_bytes_t *lists = add_lists(NULL, restore, n->uid, &past.n_lists);
-  for (uint32_t i = 0; standing && i < standing->n; i++)
+  for (uint32_t i = 0; standing && i < standing->n && !SC_PLANTED(PENDING_SWEPT); i++)
     lists = add_lists(lists, standing->list[i].metadata, n->uid, &past.n_lists);
   past.lists = lists;
   int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, &past,
