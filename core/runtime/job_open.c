@@ -1,7 +1,7 @@
 /*
  * job_open: what sc_job_start does on the caller's thread, so that whatever can be known at once is
- * said at once: the folder is locked and scanned, what to restore is chosen and fitted to the
- * graph, sinks look at their folders, orphans are swept, numbers are reserved.
+ * said at once: the folder is locked and scanned, what to restore is chosen, the graph laid out
+ * and fitted to it, sinks look at their folders, orphans are swept, numbers are reserved.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,20 +94,55 @@ static int check_uids(sc_job_t *job, sc_error_t *err) {
   return 0;
 }
 
-static int plan_inflight(const sc_graph_t *g, sc_origin_t *o, sc_error_t *err) {
+/* The graph's edges as snapshots know them; malloc'ed. */
+static sc_inflight_edge_t *known_edges(const sc_graph_t *g) {
   sc_inflight_edge_t *edges = sc_calloc(g->n_edges, sizeof *edges);
   for (uint32_t i = 0; i < g->n_edges; i++) {
     const sc_edge_t *e = &g->edges[i];
     const sc_node_t *from = &g->nodes[e->from], *to = &g->nodes[e->to];
     edges[i] = (sc_inflight_edge_t){
-        .from_uid = e->chained ? NULL : from->uid, .output = from->outputs[e->output],
-        .to_uid = to->uid, .partitioner = sc_partitioner_name(e->partitioner), .port = e->port,
+        .from_uid = from->uid, .output = from->outputs[e->output], .to_uid = to->uid,
+        .partitioner = sc_partitioner_name(e->known_as), .chained = e->chained, .port = e->port,
         .ordinal = e->ordinal, .parallelism = to->parallelism,
         .max_parallelism = to->max_parallelism};
   }
+  return edges;
+}
+
+static int plan_inflight(const sc_graph_t *g, sc_origin_t *o, sc_error_t *err) {
+  sc_inflight_edge_t *edges = known_edges(g);
   int rc = sc_inflight_plan(o->metadata, edges, g->n_edges, &o->inflight, err);
   free(edges);
   return rc;
+}
+
+void sc__job_note_inflight(sc_job_t *job, const sc_metadata_t *m) {
+  const sc_graph_t *g = job->graph;
+  sc_inflight_edge_t *edges = known_edges(g);
+  if (!job->in_flight)
+    job->in_flight = sc_calloc(g->n_edges, sizeof *job->in_flight);
+  sc_inflight_edges(m, edges, g->n_edges, job->in_flight);
+  free(edges);
+}
+
+/* Where something is in flight between two operators that would be chained, their edge has to be an
+ * exchange in this run (graph.h). */
+static void unchain(sc_job_t *job) {
+  const sc_graph_t *g = job->graph;
+  bool any = false;
+  for (uint32_t i = 0; job->in_flight && i < g->n_edges; i++) {
+    const sc_edge_t *e = &g->edges[i];
+    if (!job->in_flight[i] || !e->chained)
+      continue;
+    any = true;
+    sc__job_log(job, SC_LOG_INFO, 0, NULL,
+                "%s and %s are not chained in this run: data is in flight between them",
+                g->nodes[e->from].name, g->nodes[e->to].name);
+  }
+  if (any)
+    sc_graph_unchain(job->graph, job->in_flight);
+  free(job->in_flight);
+  job->in_flight = NULL;
 }
 
 int sc__job_plan(sc_job_t *job, sc_error_t *err) {
@@ -230,6 +265,8 @@ int sc__job_open(sc_job_t *job, sc_error_t *err) {
     rc = open_log(job, err);
   if (rc >= 0)
     rc = sc__job_choose(job, err);
+  unchain(job);
+  sc__job_lay_out(job);
   if (rc >= 0)
     rc = sc__job_plan(job, err);
   if (rc >= 0)
