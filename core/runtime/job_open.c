@@ -145,6 +145,54 @@ static void unchain(sc_job_t *job) {
   job->in_flight = NULL;
 }
 
+/* Has an edge become dealt that may have been straight? Between old tasks as many as these. */
+static bool has_turned(const sc_graph_t *g, const sc_metadata_t *m, const sc_edge_t *e) {
+  const sc_metadata_operator_t *from = sc_metadata_find(m, g->nodes[e->from].uid),
+                               *to = sc_metadata_find(m, g->nodes[e->to].uid);
+  return e->partitioner == SC_REBALANCE && from && to && from->parallelism == to->parallelism;
+}
+
+/* Task i behind a straight edge knows the watermark of its one sender. Where the edge is dealt now,
+ * as it becomes when only its senders change their number, it is sent what all of them had still to
+ * send; so such operators, and what they feed straight on, begin level. (Those that were dealt
+ * before, too, are: each knew the least of all its senders.) malloc'ed flags of nodes. */
+static bool *find_level(const sc_graph_t *g, const sc_metadata_t *m) {
+  bool *level = sc_calloc(g->n_nodes, sizeof *level);
+  for (uint32_t c = 0; c < g->n_chains; c++) /* in topological order */
+    for (uint32_t i = 0; i < g->chains[c].n_nodes; i++) {
+      uint32_t node = g->chains[c].nodes[i];
+      for (uint32_t k = 0; k < g->n_edges; k++) {
+        const sc_edge_t *e = &g->edges[k];
+        if (e->to == node)
+          level[node] |= has_turned(g, m, e) || (e->partitioner == SC_FORWARD && level[e->from]);
+      }
+    }
+  return level;
+}
+
+static int plan_operators(const sc_graph_t *g, sc_origin_t *o, sc_error_t *err) {
+  int rc = 0;
+  bool *level = find_level(g, o->metadata);
+  o->n_plans = g->n_nodes;
+  o->plans = sc_calloc(o->n_plans, sizeof *o->plans);
+  o->all_finished = o->metadata->finished;
+  for (uint32_t i = 0; i < g->n_nodes && rc >= 0; i++) {
+    const sc_node_t *n = &g->nodes[i];
+    const sc_metadata_operator_t *old = sc_metadata_find(o->metadata, n->uid);
+    if (!old) {
+      o->all_finished = false;
+      continue;
+    }
+    rc = sc_redistribute(old, n->parallelism, n->max_parallelism, level[i], &o->plans[i], err);
+    if (rc < 0)
+      sc_error_set_operator(err, n->name);
+    else
+      o->all_finished &= o->plans[i]->finished;
+  }
+  free(level);
+  return rc;
+}
+
 int sc__job_plan(sc_job_t *job, sc_error_t *err) {
   sc_origin_t *o = job->origin;
   if (!o)
@@ -152,23 +200,9 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
   int rc = check_uids(job, err);
   if (rc < 0)
     return rc;
-  o->n_plans = job->graph->n_nodes;
-  o->plans = sc_calloc(o->n_plans, sizeof *o->plans);
-  o->all_finished = o->metadata->finished;
-  for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
-    const sc_node_t *n = &job->graph->nodes[i];
-    const sc_metadata_operator_t *old = sc_metadata_find(o->metadata, n->uid);
-    if (!old) {
-      o->all_finished = false;
-      continue;
-    }
-    rc = sc_redistribute(old, n->parallelism, n->max_parallelism, &o->plans[i], err);
-    if (rc < 0) {
-      sc_error_set_operator(err, n->name);
-      return rc;
-    }
-    o->all_finished &= o->plans[i]->finished;
-  }
+  rc = plan_operators(job->graph, o, err);
+  if (rc < 0)
+    return rc;
   return (SC_PLANTED(MODE_FORGETS) && !job->options.checkpoint.unaligned)
              ? 0
              : plan_inflight(job->graph, o, err);

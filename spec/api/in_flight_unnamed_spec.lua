@@ -141,3 +141,56 @@ describe("in-flight data of an edge without a named exchange", function()
     finish(assert(start({ from = 1, slow = 1, out = 1, two = true }, "latest")), 2)
   end)
 end)
+
+-- "short" ends at once, "long" when the file "go" is there: of two tasks in a row one is at the end of time while
+-- the other has all its records before it.
+describe("an edge without a named exchange, whose senders change their number", function()
+  local dir
+  before_each(function() dir = trial.folder() end)
+  after_each(trial.clean)
+
+  local function start(senders, from)
+    local go = dir .. "/go"
+    local env = sc.env { id = "trial", parallelism = 2, log = { level = "off" },
+                         restart = { strategy = "none" }, checkpoint = { dir = dir .. "/ckpt", interval = "1h" } }
+    env:source {
+        uid = "numbers", splits = function() return { "short", "long" } end,
+        read = function(ctx, split, at)
+          at = (at or 0) + 1
+          if at > (split == "short" and 3 or 100) then return nil end
+          local file = at <= 3 or io.open(go)
+          if not file then return at - 1, 2 end
+          if file ~= true then file:close() end
+          ctx:emit({ s = split, i = at }, at)
+          return at
+        end }:parallelism(senders)
+      :watermarks { out_of_orderness = 1000 }:uid("time")
+      :map(function(v, ctx)
+        if ctx.watermark and ctx.watermark > v.i then error(("%s %d is late"):format(v.s, v.i)) end
+        return ("%s %d"):format(v.s, v.i)
+      end):uid("straight"):parallelism(2)
+      :filter(function() return true end):start_new_chain():uid("behind"):parallelism(2)
+      :to_file(dir .. "/out", { format = "lines" }):uid("out")
+    return assert(env:start { from = from })
+  end
+
+  it("begins at no task ahead of what it is dealt", function()
+    local job = start(2)
+    local ended
+    repeat
+      trial.wait_for(job, function() return job:status().state == "running" end)
+      ended = 0
+      for _, op in ipairs(plain.metadata(trial.chk(dir, (assert(job:checkpoint())))).operators) do
+        for _, task in ipairs(op.subtasks) do
+          ended = ended + ((op.uid == "behind" and task["end"] or 0) > 0 and 1 or 0)
+        end
+      end
+    until ended == 1
+    trial.cancel(job)
+    job = start(1, "latest")
+    trial.write(dir .. "/go")
+    local status, message = trial.wait(job)
+    assert.equal("finished", assert(status, message).state)
+    assert.equal(103, #trial.lines(dir .. "/out"))
+  end)
+end)
