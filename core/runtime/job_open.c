@@ -149,7 +149,8 @@ static void unchain(sc_job_t *job) {
 static bool has_turned(const sc_graph_t *g, const sc_metadata_t *m, const sc_edge_t *e) {
   const sc_metadata_operator_t *from = sc_metadata_find(m, g->nodes[e->from].uid),
                                *to = sc_metadata_find(m, g->nodes[e->to].uid);
-  return e->partitioner == SC_REBALANCE && from && to && from->parallelism == to->parallelism;
+  return e->partitioner == SC_REBALANCE && from && to && from->parallelism == to->parallelism &&
+         !SC_PLANTED(TURNED_AHEAD);
 }
 
 /* Task i behind a straight edge knows the watermark of its one sender. Where the edge is dealt now,
