@@ -291,7 +291,7 @@ static void draw_drains(sim_plan_t *p) {
  * straight, or chained, where a life has given both ends one parallelism. Apart, too. */
 static void draw_unnamed(sim_plan_t *p) {
   sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 508));
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 510));
   for (uint32_t i = 0; i < p->n_nodes; i++)
     for (uint32_t k = 0; k < p->nodes[i].n_inputs; k++) {
       sim_input_t *in = &p->nodes[i].inputs[k];
@@ -300,6 +300,15 @@ static void draw_unnamed(sim_plan_t *p) {
       if (in->unnamed)
         in->edge = SC_REBALANCE;
     }
+}
+
+/* Drawn apart from the rest, too. There has to be an older one. */
+static void draw_older(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 508));
+  p->older = one_in(&r, 5) && !p->no_checkpoints;
+  if (p->older)
+    p->retain = (uint32_t)ONE_OF(&r, 2, 3, 3, 5);
 }
 
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
@@ -313,7 +322,7 @@ static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partition
 /* Two operators in a row, with much in flight between them, that are now and then chained. */
 static void draw_pair(sim_plan_t *p) {
   sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 509));
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 511));
   if (p->first.mode == SIM_ALIGNED || !one_in(&r, 3) || p->n_nodes + 3 > SIM_NODES)
     return;
   int at = (int)p->n_nodes;
@@ -398,4 +407,5 @@ void sim_draw(sim_plan_t *p) {
   draw_knot(p);
   draw_followers(p);
   draw_drains(p);
+  draw_older(p);
 }
