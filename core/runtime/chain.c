@@ -474,9 +474,13 @@ int sc_chain_poll(sc_chain_t *c, sc_error_t *err) {
   return rc;
 }
 
+/* The head comes to lie on top; what it then hands on makes the older ones below say nothing. */
 void sc_chain_resume_watermarks(sc_chain_t *c) {
   for (uint32_t i = c->n_links; i > 0; i--) {
     sc_link_t *link = &c->links[i - 1];
+    for (uint32_t o = 0; o < link->node->n_outputs; o++)
+      for (uint32_t k = 0; k < link->routes[o].n_links; k++)
+        push_watermark(c, link->routes[o].links[k], link->forwarded);
     int64_t watermark = link->context.watermark;
     if (watermark > link->forwarded)
       push_watermark(c, i - 1, watermark);

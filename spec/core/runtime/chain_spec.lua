@@ -544,6 +544,23 @@ describe("chain: timers", function()
     assert.equal(10, c:link(1).forwarded)
     assert.equal(10, c:link(2).forwarded)
   end)
+
+  it("an operator hears what the one before it had forwarded, over an exchange that is none any more", function()
+    local c = new_keyed(timed(), tail, tail_edge)
+    c:restored(1, 10, 10)
+    c:restored(2, 4, 4) -- other senders of then were not so far
+    c:resume()
+    run(c)
+    assert.equal("tail w10", taken_log())
+    assert.same({ 10, 10 }, { c:link(2).watermark, c:link(2).forwarded })
+    c:resume()
+    assert.is_true(c:idle())
+    c:restored(1, 20, 12) -- and the one before it goes on at once: what is older is not said
+    c:restored(2, 10, 10)
+    c:resume()
+    run(c)
+    assert.equal("head w20; tail w20", taken_log())
+  end)
 end)
 
 describe("chain: keys", function()
