@@ -141,8 +141,18 @@ static void seed_random(lua_State *L) {
   lua_pop(L, 1);
 }
 
+static char host_here; /* its address is the key in the registry that only states of hosts have */
+
+bool lsc_host_is(lua_State *L) {
+  bool is = lua_rawgetp(L, LUA_REGISTRYINDEX, &host_here) != LUA_TNIL;
+  lua_pop(L, 1);
+  return is;
+}
+
 static int load_root(lua_State *L) {
   load_args_t *args = lua_touserdata(L, 1);
+  lua_pushboolean(L, true);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &host_here);
   luaL_openlibs(L);
   seed_random(L);
   lua_register(L, "print", print_whole);
