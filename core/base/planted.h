@@ -26,6 +26,7 @@
   XX(TIMERS_LOST, "the timers of one key group are not restored")                                  \
   XX(OVERLAY_LEAKS, "what is written after the barrier leaks into the snapshot")                   \
   XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
+  XX(PENDING_SWEPT, "a start sweeps parts that a newer checkpoint than its own promises")          \
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
   XX(OWN_WATERMARK, "a rescaled task begins with the watermark of the old one of its number")      \

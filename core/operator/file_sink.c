@@ -101,7 +101,7 @@ static int prepare(void *data, sc_bytes_t options, const char *job_id, const cha
     rc = sc_lists_each(past->lists[i], "pending", add_promised, &promised, uid, err);
   char *prefix = sc_sink_prefix(job_id, uid);
   if (rc >= 0)
-    rc = sc_sink_prepare(storage, o.dir, prefix, past->fresh ? NULL : &promised, o.existing, err);
+    rc = sc_sink_prepare(storage, o.dir, prefix, past->fresh, &promised, o.existing, err);
   free(prefix);
   sc_sink_names_fini(&promised);
   options_fini(&o);

@@ -225,11 +225,11 @@ static int make_folder(sc_storage_t *s, const char *dir, sc_error_t *err) {
   return rc < 0 ? rc : 0;
 }
 
-int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix,
+int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix, bool fresh,
                     sc_sink_names_t *promised, sc_sink_existing_t existing, sc_error_t *err) {
-  bool fresh = promised == NULL;
-  scan_t scan = {.prefix = prefix, .promised = promised};
-  if (promised && promised->n)
+  bool overwrite = fresh && existing == SC_SINK_OVERWRITE;
+  scan_t scan = {.prefix = prefix, .promised = overwrite ? NULL : promised};
+  if (promised->n)
     qsort(promised->names, promised->n, sizeof *promised->names, by_name);
   int rc = make_folder(s, dir, err);
   if (rc == 0)
@@ -240,7 +240,7 @@ int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix,
     rc = try_write(s, dir, prefix, err);
   if (rc == 0)
     rc = remove_all(s, dir, &scan.sweep, err);
-  if (rc == 0 && fresh && existing == SC_SINK_OVERWRITE)
+  if (rc == 0 && overwrite)
     rc = remove_all(s, dir, &scan.parts, err);
   if (rc == 0)
     rc = s->ops->sync_dir(s, dir, err);

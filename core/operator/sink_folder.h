@@ -44,11 +44,10 @@ void sc_sink_names_add(sc_sink_names_t *names, char *name); /* takes it; NULL is
 void sc_sink_names_fini(sc_sink_names_t *names);
 
 /* Make the folder usable before anything runs: create it, see that it can be written to, and sweep
- * what is of no use any more: files in progress, and pending ones that the checkpoint which is gone
- * back to has not promised. (None of a checkpoint that stays retained is among them: what that
- * promised, too, either is promised by the newer one, or was committed before it.) `promised` is
- * NULL at a fresh start; with committed parts there: SC_EEXIST, or they are removed, or kept. */
-int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix,
+ * what is of no use any more: files in progress, and pending ones that no checkpoint which stands
+ * has `promised`. A fresh start with committed parts there: SC_EEXIST, or all parts are removed, or
+ * kept. */
+int sc_sink_prepare(sc_storage_t *s, const char *dir, const char *prefix, bool fresh,
                     sc_sink_names_t *promised, sc_sink_existing_t existing, sc_error_t *err);
 /* Highest checkpoint with a committed part: its id, 0 where there is none (nor a folder). */
 int sc_sink_highest(sc_storage_t *s, const char *dir, const char *prefix, uint64_t *id,

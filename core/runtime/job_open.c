@@ -141,10 +141,10 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err) {
 
 /* ---- the rest ---- */
 
-/* All list states of an operator's old subtasks: a malloc'ed array, borrowing from the metadata. */
-static sc_bytes_t *old_lists(const sc_metadata_operator_t *op, uint32_t *n) {
-  sc_bytes_t *lists = NULL;
-  *n = 0;
+/* Adds all list states of an operator's old subtasks, which are borrowed from the metadata. */
+static sc_bytes_t *add_lists(sc_bytes_t *lists, const sc_metadata_t *m, const char *uid,
+                             uint32_t *n) {
+  const sc_metadata_operator_t *op = m ? sc_metadata_find(m, uid) : NULL;
   for (uint32_t s = 0; op && s < op->parallelism; s++)
     for (uint32_t i = 0; i < op->subtasks[s].state.n_handles; i++) {
       const sc_handle_t *h = &op->subtasks[s].state.handles[i];
@@ -156,25 +156,46 @@ static sc_bytes_t *old_lists(const sc_metadata_operator_t *op, uint32_t *n) {
   return lists;
 }
 
+/* The checkpoints that stand: whoever goes back to an older one, or begins anew, may die before it
+ * has one of its own, and then the next start takes the newest of these, with all that it promises.
+ * *out is NULL where there is no folder. */
+static int scan_standing(sc_job_t *job, const sc_metadata_t *restore, sc_job_scan_t **out,
+                         sc_error_t *err) {
+  *out = NULL;
+  if (!job->path)
+    return 0;
+  int rc = sc_job_scan(job->storage, job->path, SC_LOOK_METADATA, out, err);
+  if (rc < 0 || job->options.fallback_older)
+    return rc;
+  return sc_job_scan_unread(*out, restore ? restore->id : 0, err);
+}
+
+static int prepare_node(sc_job_t *job, const sc_node_t *n, const sc_metadata_t *restore,
+                        const sc_job_scan_t *standing, sc_error_t *err) {
+  sc_past_t past = {.fresh = restore == NULL};
+  sc_bytes_t *lists = add_lists(NULL, restore, n->uid, &past.n_lists);
+  for (uint32_t i = 0; standing && i < standing->n && !SC_PLANTED(PENDING_SWEPT); i++)
+    lists = add_lists(lists, standing->list[i].metadata, n->uid, &past.n_lists);
+  past.lists = lists;
+  int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, &past,
+                            job->world->storage, err);
+  free(lists);
+  if (rc < 0)
+    sc_error_set_operator(err, n->name);
+  return rc;
+}
+
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err) {
-  for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
+  sc_job_scan_t *standing;
+  int rc = scan_standing(job, restore, &standing, err);
+  for (uint32_t i = 0; rc >= 0 && i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];
-    if (!n->type->prepare || (regions && !regions[job->layout->of_node[i]]))
-      continue;
-    sc_past_t past = {.fresh = restore == NULL};
-    sc_bytes_t *lists = old_lists(restore ? sc_metadata_find(restore, n->uid) : NULL,
-                                  &past.n_lists);
-    past.lists = lists;
-    int rc = n->type->prepare(n->data, sc_buf_bytes(&n->options), job->id, n->uid, &past,
-                              job->world->storage, err);
-    free(lists);
-    if (rc < 0) {
-      sc_error_set_operator(err, n->name);
-      return rc;
-    }
+    if (n->type->prepare && (!regions || regions[job->layout->of_node[i]]))
+      rc = prepare_node(job, n, restore, standing, err);
   }
-  return 0;
+  sc_job_scan_destroy(standing);
+  return rc < 0 ? rc : 0;
 }
 
 static int reserve_numbers(sc_job_t *job, sc_error_t *err) {

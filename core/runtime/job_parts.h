@@ -184,7 +184,8 @@ int sc__job_open(sc_job_t *job, sc_error_t *err);
 /* Plans for the graph from job->origin (NULL: none): SC_ESTATE ... */
 int sc__job_plan(sc_job_t *job, sc_error_t *err);
 /* Before every attempt: operators look at what they find outside (sinks sweep what an attempt left
- * that is no part of `restore`). Those of the regions that `regions` flags; NULL: all. Blocks. */
+ * that neither `restore` nor another checkpoint of the job's folder names). Those of the regions
+ * that `regions` flags; NULL: all. Blocks. */
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err);
 

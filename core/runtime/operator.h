@@ -199,10 +199,11 @@ static inline void sc_op_count(sc_op_context_t *c, const char *m, int64_t by) {
 
 /* ---- types of operators ---- */
 
-/* What the checkpoint that an attempt begins from has of an operator. */
+/* What checkpoints have of an operator when an attempt begins. */
 typedef struct sc_past {
-  bool fresh;              /* there is none */
-  const sc_bytes_t *lists; /* list states of its old subtasks */
+  bool fresh;              /* it begins from none */
+  const sc_bytes_t *lists; /* list states of its subtasks in the one that it begins from, and in all
+                              others of the job's folder: a later start may begin from those */
   uint32_t n_lists;
 } sc_past_t;
 

@@ -95,6 +95,10 @@ void sc_job_scan_destroy(sc_job_scan_t *scan); /* NULL is fine */
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,
                        const sc_found_t **out, sc_error_t *err);
 
+/* 0, or a refusal that names a checkpoint above `above` which cannot be read now for another reason
+ * than damage: nobody knows what it holds and promises. */
+int sc_job_scan_unread(const sc_job_scan_t *scan, uint64_t above, sc_error_t *err);
+
 /* Remove what no _metadata lists: files of chk-N folders without one, and temporary files of what
  * was being published. `removed` (may be NULL) counts files. */
 int sc_job_dir_sweep(sc_job_dir_t *d, uint64_t *removed, sc_error_t *err);

@@ -119,6 +119,15 @@ static int refuse_unread(const sc_found_t *f, sc_error_t *err) {
                        "older one, and gives this one up)", f->id);
 }
 
+int sc_job_scan_unread(const sc_job_scan_t *scan, uint64_t above, sc_error_t *err) {
+  for (uint32_t i = 0; i < scan->n; i++) {
+    const sc_found_t *f = &scan->list[i];
+    if (f->state == SC_FOUND_DAMAGED && !is_damage(f->error.code) && f->id > above)
+      return refuse_unread(f, err);
+  }
+  return 0;
+}
+
 int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_committed,
                        const sc_found_t **out, sc_error_t *err) {
   const sc_found_t *newest = NULL, *valid = NULL;
@@ -130,11 +139,9 @@ int sc_job_scan_choose(const sc_job_scan_t *scan, bool older, uint64_t highest_c
   *out = valid;
   if (!newest)
     return 0;
-  for (uint32_t i = 0; !older && i < scan->n; i++) {
-    const sc_found_t *f = &scan->list[i];
-    if (f->state == SC_FOUND_DAMAGED && !is_damage(f->error.code) && (!valid || f->id > valid->id))
-      return refuse_unread(f, err);
-  }
+  int rc = older ? 0 : sc_job_scan_unread(scan, valid ? valid->id : 0, err);
+  if (rc < 0)
+    return rc;
   bool behind = !valid || highest_committed > valid->id;
   if (valid != newest)
     return valid && (older || !behind) ? 1 : refuse_damaged(newest, valid, err);

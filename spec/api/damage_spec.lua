@@ -168,6 +168,31 @@ describe("a path to a checkpoint older than what a sink has committed", function
     assert.equal("finished", assert(trial.wait(job)).state)
     assert.is_true(#trial.lines(dir .. "/out") > #trial.expected())
   end)
+
+  -- As if the process had died between a checkpoint and the commits that follow it.
+  local function uncommit(dir, id)
+    local parts = trial.names(dir .. "/out", ("^[^.].*%%.%010d%%.%%d+%%.json$"):format(id))
+    assert.is_true(#parts > 0)
+    for _, name in ipairs(parts) do
+      assert(os.rename(dir .. "/out/" .. name, dir .. "/out/." .. name:gsub("json$", "pending")))
+    end
+  end
+
+  it("leaves the newer one whole where its output waits: a later start may take that after all", function()
+    local dir = trial.folder()
+    local job = assert(trial.start(dir, nil, trial.options(dir, nil, { retain = 3 })))
+    trial.held(job)
+    local first = assert(job:checkpoint())
+    trial.go(dir)
+    uncommit(dir, assert(trial.wait(job)).last_checkpoint)
+    assert.is_true(#trial.lines(dir .. "/out") < #trial.expected())
+    os.remove(dir .. "/go")
+    -- nothing newer is committed, so it may go back; but it comes to no checkpoint of its own
+    trial.cancel(assert(trial.start(dir, nil, nil, { from = trial.chk(dir, first) })))
+    job = assert(trial.start(dir, nil, nil, { from = "latest" }))
+    assert.equal("finished", assert(trial.wait(job)).state)
+    assert.same(trial.expected(), (trial.lines(dir .. "/out")))
+  end)
 end)
 
 describe("a restart in the process", function()

@@ -7,6 +7,7 @@
 #include "../../core/base/mem.h"
 #include "../../core/snapshot/job_dir.h"
 #include "sim_final.h"
+#include "sim_lineage.h"
 
 struct sim_check {
   sim_shared_t *shared;
@@ -15,7 +16,7 @@ struct sim_check {
   const sim_model_t *model;    /* the same, or what is left of it after a drain */
   sim_model_t *left;           /* the latter */
   uint64_t highest_id;         /* of a folder that was made */
-  uint64_t first_ids[32];      /* of those of each life; 0: it made none */
+  sim_lineage_t lineage;
   uint64_t n_safe;             /* checkpoints whose _metadata was ever safe */
   uint64_t newest_safe;        /* newest checkpoint whose _metadata was ever safe */
   sim_list_t lines[SIM_NODES]; /* committed, of each sink */
@@ -48,6 +49,18 @@ void sim_check_destroy(sim_check_t *c) {
 
 uint64_t sim_check_completed(const sim_check_t *c) { return c->n_safe; }
 
+static uint64_t tip_of(const sim_check_t *c) {
+  return sim_lineage_tip(&c->lineage, c->newest_safe);
+}
+
+static bool is_ours(const sim_check_t *c, uint64_t id) {
+  return sim_lineage_holds(&c->lineage, tip_of(c), id);
+}
+
+void sim_check_life(sim_check_t *c) {
+  sim_lineage_life(&c->lineage, c->lineage.n ? tip_of(c) : 0);
+}
+
 /* ---- at every change ---- */
 
 /* "/ckpt/job/chk-42" and what follows, if that is a path's beginning. */
@@ -66,17 +79,12 @@ static void folder_made(sim_check_t *c, const char *path) {
   if (id <= c->highest_id)
     sim_wrong(c->shared, "checkpoint id %" PRIu64 " is used after %" PRIu64, id, c->highest_id);
   c->highest_id = id > c->highest_id ? id : c->highest_id;
-  uint64_t *first = &c->first_ids[c->shared->life];
-  *first = *first ? *first : id;
+  sim_lineage_taken(&c->lineage, id);
 }
 
 /* Was the job drained in the life that took the checkpoint? */
 static bool is_drained(const sim_check_t *c, uint64_t id) {
-  uint32_t life = 0;
-  for (uint32_t i = 0; i < 32; i++)
-    if (c->first_ids[i] && c->first_ids[i] <= id)
-      life = i;
-  return c->shared->drained >> life & 1;
+  return c->shared->drained >> sim_lineage_life_of(&c->lineage, id) & 1;
 }
 
 static void folder_synced(sim_check_t *c, const char *path) {
@@ -110,9 +118,14 @@ static void renamed(sim_check_t *c, const char *to) {
   uint32_t subtask;
   uint64_t id;
   const char *slash = strrchr(to, '/');
-  if (slash && parse_committed(slash + 1, &node, &id, &subtask) && id > c->newest_safe)
+  if (!slash || !parse_committed(slash + 1, &node, &id, &subtask))
+    return;
+  if (id > c->newest_safe)
     sim_wrong(c->shared, "part %s is committed, but the newest safe checkpoint is %" PRIu64,
               slash + 1, c->newest_safe);
+  if (!is_ours(c, id))
+    sim_wrong(c->shared, "part %s is committed, but the job went back to %" PRIu64, slash + 1,
+              tip_of(c));
 }
 
 typedef struct listed {
@@ -180,11 +193,32 @@ void sim_check_told_complete(sim_check_t *c, uint64_t id) {
               id, c->newest_safe);
 }
 
-void sim_check_restored(sim_check_t *c, uint64_t id) {
-  if (id < c->newest_safe)
+static int note_highest(void *arg, const char *name) {
+  uint64_t *highest = arg, id;
+  int node;
+  uint32_t subtask;
+  if (parse_committed(name, &node, &id, &subtask) && id > *highest)
+    *highest = id;
+  return 0;
+}
+
+uint64_t sim_check_highest_committed(sim_check_t *c) {
+  uint64_t highest = 0;
+  c->storage->ops->list(c->storage, SIM_OUT, note_highest, &highest, NULL);
+  return highest;
+}
+
+bool sim_check_restored(sim_check_t *c, uint64_t id, bool older, bool behind) {
+  bool on = id == tip_of(c);
+  sim_lineage_from(&c->lineage, id);
+  if (older && !behind && sim_check_highest_committed(c) > id)
+    sim_wrong(c->shared, "the job goes back to checkpoint %" PRIu64
+              ", but a sink has committed %" PRIu64, id, sim_check_highest_committed(c));
+  if (!older && id < c->newest_safe)
     sim_wrong(c->shared,
               "the job begins from checkpoint %" PRIu64 ", but %" PRIu64 " had completed", id,
               c->newest_safe);
+  return on;
 }
 
 /* ---- outputs ---- */
@@ -249,9 +283,11 @@ static int read_part(void *arg, const char *name) {
   uint64_t id;
   if (!parse_committed(name, &node, &id, &subtask)) {
     if (name[0] != '.')
-      sim_wrong(c->shared, "a strange file in the sinks' folder: %s", name);
+        sim_wrong(c->shared, "a strange file in the sinks' folder: %s", name);
     return 0;
   }
+  if (!is_ours(c, id))
+    return 0; /* looked at while it was */
   char *path = sc_path_join(SIM_OUT, name);
   sc_buf_t text = SC_BUF_INIT;
   if (sc_storage_read_all(c->storage, path, 1 << 20, &text, NULL) < 0)
@@ -349,15 +385,54 @@ static void check_folder(sim_check_t *c, const sc_job_scan_t *scan, const char *
   free(dir);
 }
 
-static int check_progress(void *arg, const char *name) {
-  sim_check_t *c = arg;
-  if (strstr(name, ".inprogress") || strstr(name, ".pending"))
-    sim_wrong(c->shared, "%s is left behind", name);
+typedef struct left {
+  sim_check_t *check;
+  const sc_job_scan_t *scan; /* or NULL: what another history has pending is not looked at */
+} left_t;
+
+static bool names_part(const sc_handle_t *h, const char *name) {
+  sc_bytes_t items = {0}, item;
+  uint32_t n = 0;
+  bool found = false;
+  if (h->kind != SC_HANDLE_LIST)
+    return false;
+  sc_lists_find(sc_buf_bytes(&h->inlined), "pending", &items, &n);
+  sc_cursor_t c = sc_cursor(items);
+  while (n-- && sc_cursor_value(&c, &item) > 0) {
+    char *file = sc_value_field_str(item, "file");
+    found |= file && strcmp(file, name) == 0;
+    free(file);
+  }
+  return found;
+}
+
+static bool promised_by(const sc_job_scan_t *scan, const char *name) {
+  for (uint32_t i = 0; i < scan->n; i++) {
+    const sc_metadata_t *m = scan->list[i].state == SC_FOUND_VALID ? scan->list[i].metadata : NULL;
+    for (uint32_t o = 0; m && o < m->n_operators; o++)
+      for (uint32_t s = 0; s < m->operators[o].parallelism; s++)
+        for (uint32_t h = 0; h < m->operators[o].subtasks[s].state.n_handles; h++)
+          if (names_part(&m->operators[o].subtasks[s].state.handles[h], name))
+            return true;
+  }
+  return false;
+}
+
+static int check_left(void *arg, const char *name) {
+  const left_t *l = arg;
+  int node;
+  uint64_t id;
+  bool other = strstr(name, ".pending") &&
+               sscanf(name, "." SIM_JOB_ID ".sink%d.%" SCNu64, &node, &id) == 2 &&
+               !is_ours(l->check, id);
+  bool may = other && (!l->scan || promised_by(l->scan, name));
+  if (!may && (strstr(name, ".inprogress") || strstr(name, ".pending")))
+    sim_wrong(l->check->shared, "%s is left behind", name);
   return 0;
 }
 
 void sim_check_committed(sim_check_t *c) {
-  c->storage->ops->list(c->storage, SIM_OUT, check_progress, c, NULL);
+  c->storage->ops->list(c->storage, SIM_OUT, check_left, &(left_t){c, NULL}, NULL);
 }
 
 static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
@@ -366,7 +441,7 @@ static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
     for (uint32_t i = 0; i < names.n; i++)
       check_folder(c, scan, names.list[i]);
   sc_names_free(&names);
-  c->storage->ops->list(c->storage, SIM_OUT, check_progress, c, NULL);
+  c->storage->ops->list(c->storage, SIM_OUT, check_left, &(left_t){c, scan}, NULL);
 }
 
 static void check_sinks(sim_check_t *c) {
@@ -401,12 +476,13 @@ static void note_unread(sim_check_t *c, const sim_ends_t *ends) {
 /* A job that was drained is complete with what it had read; the model is made again for that. */
 static void look_for_drain(sim_check_t *c) {
   sc_job_scan_t *scan;
+  c->model = c->full;
   if (!c->shared->drained ||
       sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
   const sc_found_t *last = scan->n ? &scan->list[scan->n - 1] : NULL;
   if (last && last->state == SC_FOUND_VALID && last->metadata->finished &&
-      is_drained(c, last->id)) {
+      last->id == tip_of(c) && is_drained(c, last->id)) {
     sim_ends_t ends;
     sim_final_ends(c->shared->plan, last->metadata, &ends);
     sim_model_destroy(c->left);

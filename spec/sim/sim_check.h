@@ -5,14 +5,18 @@
  *   deletion      no file goes that a _metadata which stands lists
  *   commits       a part of checkpoint P gets its committed name, and an operator is told that P
  *                 completed, only after a _metadata of P or a later one was safe from loss of power
- *   going back    a start takes the newest checkpoint that was ever safe, or a newer one
- *   outputs       committed lines: at any time none twice and none that the model lacks; in the end
+ *                 of the history that the job lives in (sim_lineage.h)
+ *   going back    a start takes the newest checkpoint that was ever safe, or a newer one, or the
+ *                 one that it was told to take; behind what a sink has committed only when told
+ *   outputs       committed lines of this history: at any time none twice and none that the model
+ *                 lacks; in the end
  *                 all of them, and timers exactly as the state says that they fired
  *                 where a job was drained, in the model of what it had read
  *   order         in the parts of a sink by their ids, of a lane and key
  *   state         in the end: counts, records, windows, timers of every keyed operator
  *   orphans       in the end: nothing in the job's folder that no _metadata lists; then, and behind
- *                 a stop or an end, nothing in the sinks' that is not committed
+ *                 a stop or an end, nothing in the sinks' that is not committed, but what a
+ *                 checkpoint of another history promises that stands
  *
  * Behind a restore from a checkpoint that was taken at least once (sim_shared_t.loose) lines may
  * come again, windows have other values, and order is not asked for; the rest holds as ever.
@@ -38,7 +42,13 @@ void sim_check_destroy(sim_check_t *c);
 /* After each change of files, by the storage's observer. The storage is attached to `world`. */
 void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns);
 void sim_check_told_complete(sim_check_t *c, uint64_t id);
-void sim_check_restored(sim_check_t *c, uint64_t id); /* 0: a start found nothing */
+void sim_check_life(sim_check_t *c);                  /* a life begins */
+/* A start goes back to `id` (0: it found nothing). older: it was told to, and unless `behind`, not
+ * behind what a sink has committed. Before anything of it has run. Does it only go on where the
+ * history was? */
+bool sim_check_restored(sim_check_t *c, uint64_t id, bool older, bool behind);
+/* Highest checkpoint of which a sink has committed something, in any history. */
+uint64_t sim_check_highest_committed(sim_check_t *c);
 uint64_t sim_check_completed(const sim_check_t *c);   /* how many checkpoints were ever safe */
 /* The storage is seen from outside (attached to no world). */
 void sim_check_outputs(sim_check_t *c);

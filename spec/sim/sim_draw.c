@@ -287,6 +287,15 @@ static void draw_drains(sim_plan_t *p) {
   p->disturbances[p->n_disturbances++] = d;
 }
 
+/* Drawn apart from the rest, too. There has to be an older one. */
+static void draw_older(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 508));
+  p->older = one_in(&r, 5) && !p->no_checkpoints;
+  if (p->older)
+    p->retain = (uint32_t)ONE_OF(&r, 2, 3, 3, 5);
+}
+
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
   sim_node_t *n = add_node(p, r, SIM_MAP);
   n->map = SIM_FLAT;
@@ -363,4 +372,5 @@ void sim_draw(sim_plan_t *p) {
   draw_knot(p);
   draw_followers(p);
   draw_drains(p);
+  draw_older(p);
 }

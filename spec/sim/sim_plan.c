@@ -236,6 +236,8 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
                   p->clock_set_ms);
   if (p->no_checkpoints)
     sc_buf_puts(out, "  no checkpoints are taken\n");
+  if (p->older)
+    sc_buf_puts(out, "  some starts go back to a checkpoint that is not the newest\n");
   for (uint32_t i = 0; i < p->n_disturbances; i++)
     if (!p->disturbances[i].left_out)
       print_disturbance(&p->disturbances[i], out);

@@ -15,6 +15,7 @@
 #define JUMP_ONE_IN 400       /* turns: time passes though somebody is ready */
 #define CLOCK_SET_ONE_IN 200  /* turns */
 #define LIVES_MAX 14          /* then calm comes */
+#define WHOLE_MAX 64          /* checkpoints that somebody chooses from */
 #define SIM_FOR_EVER_MS 600000
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
 #define TURNS_OF_CALM 60000   /* a job that has emitted no record meanwhile never will */
@@ -44,6 +45,10 @@ typedef struct run {
   uint64_t written;  /* checkpoints of which _metadata was begun */
   bool canceled;     /* by us, in this life */
   char *from;        /* where this life begins, as its options say; or NULL */
+  bool older;        /* that is not the newest */
+  bool behind;       /* and sinks may have committed more, as its options say */
+  bool left;         /* the life before had gone back, and has come to no checkpoint */
+  uint32_t finished; /* lives that ended with a complete job of this history */
   wish_t wishes[SIM_DISTURBANCES]; /* of this life's user */
   uint32_t n_wishes;
 } run_t;
@@ -148,33 +153,40 @@ static void begin_world(run_t *r) {
     sc_sim_storage_crash_at(r->storage, op->mask, op->at);
 }
 
-/* The path of the newest checkpoint that is whole; NULL where there is none. Nobody notices the
- * look. */
-static char *newest_path(run_t *r) {
+/* Ids of the checkpoints that are whole, and how many. Nobody notices the look. */
+static uint32_t whole_checkpoints(run_t *r, uint64_t ids[], uint32_t most) {
   sc_job_scan_t *scan;
-  char *path = NULL;
+  uint32_t n = 0;
   sc_sim_storage_attach(r->storage, NULL, 0);
   if (sc_job_scan(r->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) == 0) {
-    for (uint32_t i = 0; i < scan->n; i++)
-      if (scan->list[i].state == SC_FOUND_VALID) {
-        free(path);
-        path = sc_format(SIM_JOB_DIR "/chk-%" PRIu64, scan->list[i].id);
-      }
+    for (uint32_t i = 0; i < scan->n && n < most; i++)
+      if (scan->list[i].state == SC_FOUND_VALID)
+        ids[n++] = scan->list[i].id;
     sc_job_scan_destroy(scan);
   }
   sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? CALM_NS : r->plan.latency_ns);
-  return path;
+  return n;
 }
 
-/* From the newest checkpoint, by its path or by looking for it; or anew. */
+/* From the newest checkpoint, by its path or by looking for it; from an older one; or anew. */
 static void choose_from(run_t *r) {
   const sim_plan_t *p = &r->plan;
+  int64_t seed = (int64_t)p->seed, lot = sim_mix(seed, 5000 + r->life);
+  uint64_t ids[WHOLE_MAX];
   free(r->from);
   r->from = NULL;
+  r->older = r->behind = false;
   if (p->no_checkpoints || (r->life == 0 && p->seed % 2))
     return;
-  if (p->from_path && sim_mix((int64_t)p->seed, 2000 + r->life) % 2)
-    r->from = newest_path(r);
+  bool path = p->from_path && !r->shared.calm && sim_mix(seed, 2000 + r->life) % 2;
+  bool older = p->older && !r->shared.calm && lot % 2;
+  uint32_t n = path || older ? whole_checkpoints(r, ids, WHOLE_MAX) : 0;
+  r->older = older && n > 1;
+  r->behind = r->older && lot / 2 % 3;
+  if (r->older)
+    n = 1 + (uint32_t)(lot / 6 % (n - 1));
+  if (n && (path || r->older))
+    r->from = sc_format(SIM_JOB_DIR "/chk-%" PRIu64, ids[n - 1]);
   if (!r->from)
     r->from = sc_strdup("latest");
 }
@@ -362,6 +374,39 @@ static void begin_life(run_t *r) {
   memset(s->attempts, 0, sizeof s->attempts);
   memset(s->read, 0, sizeof s->read);
   sim_tally_life(&s->tally, r->life);
+  sim_check_life(r->check);
+}
+
+/* Going back behind what sinks have committed is refused, unless told; then nothing has happened.
+ * What else refuses a start is trouble that was told. */
+static void judge_refusal(run_t *r, const sc_error_t *err) {
+  uint64_t id = r->older ? strtoull(strstr(r->from, "chk-") + 4, NULL, 10) : 0;
+  sc_sim_storage_attach(r->storage, NULL, 0);
+  bool right = r->older && !r->behind && err->code == SC_EEXIST &&
+               sim_check_highest_committed(r->check) > id;
+  if (right)
+    sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_REFUSED);
+  else if (!r->troubles)
+    sim_wrong(&r->shared, "the start is refused: %s", err->message);
+}
+
+/* The job has begun from checkpoint `id`, and has not moved yet. */
+static void judge_start(run_t *r, uint64_t id) {
+  sc_sim_storage_attach(r->storage, NULL, 0);
+  if (r->older && strtoull(strstr(r->from, "chk-") + 4, NULL, 10) != id)
+    sim_wrong(&r->shared, "the job begins from checkpoint %" PRIu64 " instead of %s", id, r->from);
+  bool committed = sim_check_highest_committed(r->check) > id;
+  if (!sim_check_restored(r->check, id, r->older, r->behind))
+    r->finished = 0;
+  sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? CALM_NS : r->plan.latency_ns);
+  sim_tally_restored(&r->shared.tally, id);
+  if (r->older) {
+    sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER);
+    if (committed)
+      sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_COMMITTED);
+  }
+  if (r->left && !r->older)
+    sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_LEFT);
 }
 
 /* One life; *state is the job's where it ended. */
@@ -378,6 +423,7 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   choose_from(r);
   sim_job_t plan = {&r->plan, &r->shared, r->places, r->life};
   sim_job_options(&plan, r->from, &options);
+  options.fallback_older = r->behind;
   int rc = sc_job_start(engine, sim_job_graph(&plan), &options, &job, &err);
   if (sc_sim_crashed(r->world)) {
     died(r);
@@ -386,8 +432,7 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   }
   if (rc < 0) {
     tell(r, err.message);
-    if (!r->troubles)
-      sim_wrong(&r->shared, "the start is refused: %s", err.message);
+    judge_refusal(r, &err);
     sc_error_clear(&err);
     take_down(r, engine, NULL);
     return REFUSED;
@@ -395,10 +440,11 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   sc_job_status(job, &status);
   uint64_t restored = restored_id(&status);
   sc_job_status_fini(&status);
-  sim_check_restored(r->check, restored);
-  sim_tally_restored(&r->shared.tally, restored);
+  judge_start(r, restored);
+  uint64_t completed = sim_check_completed(r->check);
   r->shared.loose |= restored && before;
   end_t end = live(r, job, &status);
+  r->left = r->older && sim_check_completed(r->check) == completed;
   if (end == CRASHED) {
     died(r);
     leave_world(r, true);
@@ -420,20 +466,23 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
 /* ---- all lives ---- */
 
 static void run_lives(run_t *r) {
-  uint32_t finished = 0;
+  /* What a history that was left had pending is swept by the start after the job that deleted the
+   * last checkpoint of it. */
+  uint32_t calm_ends = 0, enough = r->plan.older ? 2 : 1;
   while (!r->shared.failure[0]) {
-    r->shared.calm = r->life >= LIVES_MAX || finished >= 2;
+    r->shared.calm = r->life >= LIVES_MAX || r->finished >= 2;
     sc_job_state_t state = SC_JOB_RUNNING;
     bool was_complete = false, calm = r->shared.calm;
     one_life(r, &state, &was_complete);
-    finished += state == SC_JOB_FINISHED;
+    r->finished += state == SC_JOB_FINISHED;
+    calm_ends += calm && state == SC_JOB_FINISHED;
     r->life++;
     if (r->shared.failure[0])
       return;
-    if (state == SC_JOB_FINISHED && finished > 1 && !was_complete)
+    if (state == SC_JOB_FINISHED && r->finished > 1 && !was_complete)
       sim_wrong(&r->shared, "a job that had finished begins again");
     sim_check_outputs(r->check);
-    if ((calm && finished >= 2) || (r->plan.no_checkpoints && finished))
+    if ((calm_ends >= enough && r->finished >= 2) || (r->plan.no_checkpoints && r->finished))
       break;
     if (r->life > LIVES_MAX + 3)
       sim_wrong(&r->shared, "the job does not come to its end");

@@ -53,6 +53,10 @@
   XX(ASKED_IN_VAIN, "a checkpoint, stop or drain was asked for, and failed")                       \
   XX(COMPLETE, "a start found the job complete")                                                   \
   XX(RESTORED, "a start or restart went back to a checkpoint, and went on")                        \
+  XX(OLDER, "a start went back to a checkpoint that was not the newest")                           \
+  XX(OLDER_COMMITTED, "behind what sinks had committed")                                           \
+  XX(OLDER_REFUSED, "a start was refused to go back behind what sinks had committed")              \
+  XX(OLDER_LEFT, "one that had gone back came to no checkpoint, and the next took the newest")     \
   XX(RESCALED, "at another parallelism")                                                           \
   XX(IN_FLIGHT, "with data in flight")                                                             \
   XX(RESCALED_IN_FLIGHT, "at another parallelism, with data in flight")                            \

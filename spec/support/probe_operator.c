@@ -641,13 +641,14 @@ static int operator_splits(lua_State *L) {
   return rc < 0 ? probe_fail(L, rc, &err) : 1;
 }
 
-/* operator_prepare(storage, kind, options, job, uid [, lists of each old subtask]): without lists
- * it is a fresh start */
+/* operator_prepare(storage, kind, options, job, uid [, lists of each old subtask [, fresh]]):
+ * without lists it is a fresh start */
 static int operator_prepare(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   const sc_operator_type_t *type = check_type(L, luaL_checkstring(L, 2));
-  sc_past_t past = {.fresh = lua_isnoneornil(L, 6)};
-  past.n_lists = past.fresh ? 0 : (uint32_t)lua_rawlen(L, 6);
+  bool none = lua_isnoneornil(L, 6);
+  sc_past_t past = {.fresh = none || lua_toboolean(L, 7)};
+  past.n_lists = none ? 0 : (uint32_t)lua_rawlen(L, 6);
   sc_bytes_t *lists = lua_newuserdatauv(L, (past.n_lists + 1) * sizeof *lists, 0);
   past.lists = lists;
   for (uint32_t i = 0; i < past.n_lists; i++) {

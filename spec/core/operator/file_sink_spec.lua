@@ -24,9 +24,11 @@ local function start(extra, lists)
   return op
 end
 
--- past: the list states of the checkpoint that is gone back to, one for each old subtask; nil: fresh.
-local function prepare(past, extra, job, uid)
-  return probe.operator_prepare(storage, "file_sink", options(extra), job or "job", uid or "out", past)
+-- past: the list states of all checkpoints, one for each old subtask; nil: none. Without any it is a
+-- fresh start.
+local function prepare(past, extra, job, uid, fresh)
+  return probe.operator_prepare(storage, "file_sink", options(extra), job or "job", uid or "out", past,
+    fresh)
 end
 
 local function push(op, ...)
@@ -594,6 +596,18 @@ describe("file_sink", function()
       assert.equal(0, prepare(nil, { existing = "append" }))
       assert.same({ 4, 5, 6 }, left())
       assert.equal("kept\n", tmp:read "job.out.0000000002.0.json")
+    end)
+
+    it("keeps, at a fresh start too, what a checkpoint promises that stands, unless it overwrites", function()
+      local promise = { id = 5, file = ".job.out.0000000005.0.pending", final = "job.out.0000000005.0.json" }
+      local past = { pack.encode { pending = { 0, { promise } } } }
+      for id = 4, 5 do tmp:write((".job.out.%010d.0.pending"):format(id), "x") end
+      assert.equal(0, prepare(past, nil, nil, nil, true))
+      assert.same({ promise.file }, hidden())
+      assert.equal(0, prepare(past, { existing = "append" }, nil, nil, true))
+      assert.same({ promise.file }, hidden())
+      assert.equal(0, prepare(past, { existing = "overwrite" }, nil, nil, true))
+      assert.same({}, hidden())
     end)
 
     it("takes ids of more than ten digits", function()
