@@ -42,8 +42,12 @@ typedef struct load_args {
   lsc_host_t *host;        /* being made */
 } load_args_t;
 
+/* An address says nothing, so what has no text is called what it is, as the interpreter does. */
 static int to_text(lua_State *L) {
-  luaL_tolstring(L, 1, NULL);
+  if (lua_isnumber(L, 1) || luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL)
+    luaL_tolstring(L, 1, NULL);
+  else
+    lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
   return 1;
 }
 
