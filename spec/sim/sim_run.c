@@ -492,6 +492,8 @@ static void run_lives(run_t *r) {
 }
 
 static void set_faults(run_t *r) {
+  if (r->plan.stall_one_in)
+    sc_sim_storage_stall(r->storage, SC_SIM_CREATE | SC_SIM_WRITE, r->plan.stall_one_in);
   for (uint32_t i = 0; i < r->plan.n_disturbances; i++) {
     const sim_disturbance_t *d = &r->plan.disturbances[i];
     if (d->kind == SIM_FAULT && !d->left_out)
