@@ -22,8 +22,8 @@
 #include "attempt.h"
 
 #define TASK_BUDGET_NS 1000000   /* 1 ms a turn, looked at between records */
-#define STRIDE_MAX 64            /* records between two looks at the clock */
-#define STRIDE_NS 20000          /* what they may take together */
+#define STRIDE_MAX 16            /* records between two looks at the clock */
+#define STRIDE_NS 5000           /* what they may take together */
 #define STEPS_AT_ONCE 256        /* of the chain, between two looks at the clock */
 #define FOLD_ENTRIES 1024        /* of a heap overlay, each turn: a busy one may write as many */
 /* What one record may push beyond the room of its exchanges while a checkpoint that may overtake

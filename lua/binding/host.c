@@ -167,6 +167,7 @@ static int load_root(lua_State *L) {
     lua_pushliteral(L, "streamckpt.slot");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, "load");
+    lsc_interrupt_note_home(L);
     lua_pushlstring(L, args->text, args->n);
     lua_call(L, 1, 1);
   }

@@ -3,8 +3,12 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <lauxlib.h>
+
+#include "../../core/base/mem.h"
 
 /* The slot that lives on this thread. Written by it alone; read by the handler on the same
  * thread. */
@@ -14,22 +18,31 @@ static bool canceled(void) {
   return current && current->watch && atomic_load(current->watch->canceled);
 }
 
-/* The innermost function of Lua: "job.lua:12 (function 'parse')". Nothing here may raise. */
+static bool is_ours(const lua_Debug *ar) {
+  const char *home = current->home;
+  return home && strncmp(ar->source, home, strlen(home)) == 0;
+}
+
+/* The innermost function of the user's, or of Lua if there is none: "job.lua:12 (function 'f')".
+ * Nothing here may raise. */
 static void tell_place(lua_State *L, bool returned) {
   char place[256];
-  lua_Debug ar;
-  for (int level = 0; lua_getstack(L, level, &ar); level++) {
-    if (!lua_getinfo(L, "Sln", &ar) || ar.currentline < 0)
-      continue;
-    if (ar.name)
-      snprintf(place, sizeof place, "%s:%d (function '%s')", ar.short_src, ar.currentline,
-               ar.name);
-    else
-      snprintf(place, sizeof place, "%s:%d (the function of line %d)", ar.short_src,
-               ar.currentline, ar.linedefined);
-    current->watch->seen(current->watch->arg, place, returned);
+  lua_Debug ar, at;
+  bool found = false, ours = true;
+  for (int level = 0; ours && lua_getstack(L, level, &at); level++)
+    if (lua_getinfo(L, "Sln", &at) && at.currentline >= 0 && (!found || !is_ours(&at))) {
+      ar = at;
+      found = true;
+      ours = is_ours(&at);
+    }
+  if (!found)
     return;
-  }
+  if (ar.name)
+    snprintf(place, sizeof place, "%s:%d (function '%s')", ar.short_src, ar.currentline, ar.name);
+  else
+    snprintf(place, sizeof place, "%s:%d (the function of line %d)", ar.short_src, ar.currentline,
+             ar.linedefined);
+  current->watch->seen(current->watch->arg, place, returned);
 }
 
 #define HOOKED (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
@@ -76,6 +89,7 @@ void lsc_interrupt_enter(lsc_interrupt_t *i, sc_host_watch_t *watch) {
   i->watch = watch;
   i->running = NULL;
   i->asked = 0;
+  i->home = NULL;
   current = i;
   if (watch)
     let_through(SIG_UNBLOCK);
@@ -87,6 +101,19 @@ void lsc_interrupt_leave(lsc_interrupt_t *i) {
   if (i->watch)
     let_through(SIG_BLOCK);
   current = NULL;
+  free(i->home);
+  i->home = NULL;
+}
+
+void lsc_interrupt_note_home(lua_State *L) {
+  lua_Debug ar;
+  lua_pushvalue(L, -1);
+  lua_getinfo(L, ">S", &ar);
+  const char *name = strrchr(ar.source, '/');
+  if (!current || !name || *ar.source != '@')
+    return;
+  free(current->home);
+  current->home = sc_strndup(ar.source, (size_t)(name - ar.source) + 1);
 }
 
 bool lsc_interrupt_asked(void) {

@@ -31,6 +31,7 @@ typedef struct lsc_interrupt {
   sc_host_watch_t *watch;      /* the slot's; NULL: nobody looks */
   lua_State *volatile running; /* the Lua thread that runs now, or NULL */
   volatile sig_atomic_t asked; /* a signal has come */
+  char *home;                  /* "@" and the folder of the engine's own Lua files, or NULL */
 } lsc_interrupt_t;
 
 /* What the hook raises. */
@@ -38,6 +39,10 @@ typedef struct lsc_interrupt {
 
 void lsc_interrupt_enter(lsc_interrupt_t *i, sc_host_watch_t *watch);
 void lsc_interrupt_leave(lsc_interrupt_t *i);
+
+/* The function on top of the stack stands in one of the engine's own Lua files: where those of the
+ * same folder call for a user's function, that one is the place that is told. */
+void lsc_interrupt_note_home(lua_State *L);
 
 /* Around every resume and protected call: L begins to run; the one that ran before is returned,
  * to be marked again afterwards. Does nothing on threads that are no slot's. */

@@ -11,8 +11,10 @@
  * sentinel's __gc (the state is closed) and on atexit (os.exit without closing): it stops what runs
  * and joins it within 2 s. It does nothing in a forked child, which has none of the threads, nor
  * where a slot called os.exit (leave.h). The module stays loaded for ever (-z nodelete), since
- * threads may still be in it.
+ * threads may still be in it. Standard descriptors that are closed when it is loaded are held from
+ * then on, so that nothing that is opened later stands where the script prints.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -140,12 +142,27 @@ static int core_array(lua_State *L) {
   return 1;
 }
 
+/* A process that was started with a closed standard descriptor gives its number to whatever is
+ * opened next: the engine's eventfd, a lock, a checkpoint; and what the script prints would go
+ * there. So the numbers are taken, the wrong way round: reading 0 and writing 1 and 2 fail with
+ * EBADF as before. */
+static void hold_standard_descriptors(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+      continue;
+    int held = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (held >= 0 && held != fd) /* another thread has the number by now */
+      close(held);
+  }
+}
+
 int luaopen_streamckpt_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", core_start},
                                        {"simulate", core_simulate},
                                        {"array", core_array},
                                        {"copy_descriptor", core_copy_descriptor},
                                        {NULL, NULL}};
+  hold_standard_descriptors();
   lsc_codec_open(L);
   lsc_job_open(L);
   lsc_plan_open(L);

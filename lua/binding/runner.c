@@ -255,13 +255,19 @@ int lsc__op_open(sc_operator_t *base, sc_error_t *err) {
   return rc;
 }
 
+/* A failure names its operator; the line of the log does so already. */
+static const char *without_label(const char *message, const char *label) {
+  size_t n = strlen(label);
+  return strncmp(message, label, n) == 0 && strncmp(message + n, ": ", 2) == 0 ? message + n + 2
+                                                                               : message;
+}
+
 static void run_close(lsc_op_t *op) {
+  const sc_op_context_t *c = op->base.context;
   sc_error_t err = SC_ERROR_INIT;
   if (run_plain(op, LSC_SHELF_CLOSE, "close", &err) < 0)
-    sc_log_write(op->base.context->log, SC_LOG_ERROR,
-                 &(sc_log_where_t){op->base.context->job_id, op->base.context->attempt, 0,
-                                   op->base.context->label},
-                 "%s", err.message);
+    sc_log_write(c->log, SC_LOG_ERROR, &(sc_log_where_t){c->job_id, c->attempt, 0, c->label}, "%s",
+                 without_label(err.message, c->label));
   sc_error_clear(&err);
 }
 

@@ -33,10 +33,13 @@ end
 
 --- A duration in whole milliseconds.
 -- @param value a number of ms, or a string with a unit: "200ms", "1.5s", "10min", "2h", "1d"
--- @return an integer; or nil and what is expected
+-- @return an integer, 0 only for 0; or nil and what is expected
 -- Example: config.duration("10s") --> 10000
 function config.duration(value)
-  local ms = whole(with_unit(value, DURATION_UNITS), 0, DURATION_MAX)
+  local ms = with_unit(value, DURATION_UNITS)
+  -- Half a millisecond is short, but it is not none at all, which 0 often stands for.
+  if ms and ms > 0 and ms < 1 then ms = 1 end
+  ms = whole(ms, 0, DURATION_MAX)
   if ms then return ms end
   return nil, "a duration: milliseconds, or a string such as \"200ms\", \"10s\", \"1min\", \"2h\", \"1d\""
 end
@@ -252,9 +255,13 @@ function config.check(schema, options, what, prefix)
       prefix == "" and "the options" or prefix:sub(1, -2), misuse.shown(options))
   end
   for name in pairs(options or {}) do
+    if type(name) ~= "string" then
+      misuse.raise("%s: options are written name = value, and %s has no name", what,
+        misuse.shown(options[name]))
+    end
     if not schema[name] then
-      misuse.raise("%s: unknown option '%s%s'; did you mean '%s%s'?", what, prefix, tostring(name),
-        prefix, misuse.nearest(name, schema) or "")
+      misuse.raise("%s: unknown option '%s%s'; did you mean '%s%s'?", what, prefix, name, prefix,
+        misuse.nearest(name, schema) or "")
     end
   end
   local out = {}

@@ -79,6 +79,9 @@ end
 --   built yet.
 -- Example: local env = sc.env { parallelism = 2, checkpoint = { interval = "1s", dir = "ckpt" } }
 function env.new(options)
+  if type(options) == "table" and rawget(options, "env") == env.new then
+    misuse.raise("sc.env is called with a colon; write sc.env { ... }, with a dot")
+  end
   local checked = config.job(options)
   local name = checked.name or default_name()
   return setmetatable({ options = checked, name = name, id = checked.id or slug(name), nodes = {} }, Env)

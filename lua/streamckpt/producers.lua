@@ -74,13 +74,23 @@ local function warn_of_rest(sink, name, rest)
   end
 end
 
--- Call found(addresses) or failed(err); an address is given at once. Returns what uv.cancel takes, or nil.
+-- Call found(addresses) or failed(err); an address is given at once. Returns a function that gives up what is
+-- under way. (luv knows a request no more, and raises, once it has called back.)
 local function look_up(uv, host, port, found, failed)
-  if host:find(":", 1, true) or host:find("^[%d.]+$") then return found { { addr = host, port = port } } end
-  return uv.getaddrinfo(host, tostring(port), { socktype = "stream" }, function(err, addresses)
-    if err or #addresses == 0 then return failed(err or "EAI_NONAME") end
-    found(addresses)
-  end)
+  local request, problem
+  if host:find(":", 1, true) or host:find("^[%d.]+$") then
+    found { { addr = host, port = port } }
+  else
+    request, problem = uv.getaddrinfo(host, tostring(port), { socktype = "stream" }, function(err, addresses)
+      request = nil
+      if err or #addresses == 0 then return failed(err or "EAI_NONAME") end
+      found(addresses)
+    end)
+    if not request then failed(problem) end
+  end
+  return function()
+    if request then uv.cancel(request) end
+  end
 end
 
 --- Read lines from a peer that listens.
@@ -92,7 +102,7 @@ function producers.client(host, port, reconnect)
   local name = ("%s:%d"):format(host, port)
   return function(_, sink)
     local uv = require "luv"
-    local handles, closed, told, request, connect = {}, false, false, nil, nil
+    local handles, closed, told, give_up, connect = {}, false, false, nil, nil
 
     local function again(sentence)
       if not reconnect then return sink:fail(sentence) end
@@ -138,7 +148,7 @@ function producers.client(host, port, reconnect)
     end
 
     function connect()
-      request = look_up(uv, host, port, function(addresses)
+      give_up = look_up(uv, host, port, function(addresses)
         if not closed then try(addresses, 1) end
       end, failed)
     end
@@ -146,7 +156,7 @@ function producers.client(host, port, reconnect)
     connect()
     return { pause = reader.pause, resume = reader.resume, close = function()
       closed = true
-      if request and type(request) == "userdata" then uv.cancel(request) end
+      give_up()
       reader.close()
       close_all(handles)
     end }
@@ -183,7 +193,7 @@ function producers.server(host, port)
       if waiting then accept() end
     end)
 
-    local request = look_up(uv, host, port, function(addresses)
+    local give_up = look_up(uv, host, port, function(addresses)
       if closed then return end
       local ok, err = server:bind(addresses[1].addr, port)
       if ok then
@@ -198,11 +208,17 @@ function producers.server(host, port)
 
     return { pause = reader.pause, resume = reader.resume, close = function()
       closed = true
-      if request and type(request) == "userdata" then uv.cancel(request) end
+      give_up()
       reader.close()
       close_all { [server] = true }
     end }
   end
+end
+
+-- What cannot be read at all is closed: the module holds its number with a descriptor for writing.
+local function stdin_problem(err)
+  if tostring(err):find("^EBADF") then return "standard input is closed: there is nothing to read" end
+  return "standard input cannot be read: " .. in_words(err)
 end
 
 -- Regular files and devices are read piece by piece in luv's pool; one piece at a time.
@@ -214,7 +230,7 @@ local function read_file(uv, sink)
     uv.fs_read(0, CHUNK_BYTES, -1, function(err, data)
       reading = false
       if closed then return end
-      if err then return sink:fail("standard input cannot be read: " .. in_words(err)) end
+      if err then return sink:fail(stdin_problem(err)) end
       if data == "" then
         closed = true
         return sink:finish()
@@ -244,10 +260,10 @@ local function read_pipe(uv, sink)
   if fd then ok, problem = pipe:open(fd) end
   if not ok then
     pipe:close()
-    return sink:fail("standard input cannot be read: " .. in_words(problem))
+    return sink:fail(stdin_problem(problem))
   end
   local reader = stream_reader(sink, function(err)
-    if err then return sink:fail("standard input cannot be read: " .. in_words(err)) end
+    if err then return sink:fail(stdin_problem(err)) end
     sink:finish()
   end)
   reader.open(pipe)
@@ -262,7 +278,7 @@ function producers.stdin()
     local kind = uv.guess_handle(0)
     if kind == "file" then return read_file(uv, sink) end
     if kind == "pipe" or kind == "tty" or kind == "tcp" then return read_pipe(uv, sink) end
-    sink:fail("standard input is closed: there is nothing to read")
+    sink:fail(stdin_problem("EBADF"))
   end
 end
 

@@ -1,7 +1,8 @@
 -- show: plain tables that read well when they are printed, at a prompt above all.
 --
 -- What the engine tells (a status, statistics, metrics, rows) stays a plain table for a script; it only
--- gets a metatable whose __tostring writes it, with names in order and nested tables indented.
+-- gets a metatable whose __tostring writes it, with names in order and nested tables indented. Arrays that
+-- sc.array has marked print so, too.
 
 local values = require "streamckpt.values"
 
@@ -78,6 +79,9 @@ function show.text(value)
 end
 
 local Shown = { __name = "streamckpt.table", __tostring = show.text }
+
+-- A collect without rows is an empty array, which has a metatable of its own already.
+values.array_metatable.__tostring = show.text
 
 --- Let a plain table, and those in it, print themselves.
 -- @param t a table; other values are returned as they are

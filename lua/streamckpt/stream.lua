@@ -508,6 +508,27 @@ function settings:disable_chaining()
   return self
 end
 
+-- ---- arguments that a call would only ignore, and that therefore somebody took for something ----
+
+-- Refuse all arguments but the first `count`; `takes` says which those are.
+local function refuse_surplus(methods, call, count, takes)
+  local method = methods[call]
+  methods[call] = function(self, ...)
+    local surplus = select(count + 1, ...)
+    if surplus ~= nil then misuse.raise("%s takes %s, got %s", call, takes, misuse.shown(surplus)) end
+    return method(self, ...)
+  end
+end
+
+refuse_surplus(stream_methods, "key_by", 1, "one key, several names as an array: key_by { \"a\", \"b\" }")
+refuse_surplus(stream_methods, "collect", 0, "no argument; its uid is given by :uid(...)")
+for _, call in ipairs { "rebalance", "broadcast", "forward" } do
+  refuse_surplus(stream_methods, call, 0, "no argument")
+end
+for _, call in ipairs { "start_new_chain", "disable_chaining" } do
+  refuse_surplus(settings, call, 0, "no argument")
+end
+
 for name, method in pairs(settings) do
   stream_methods[name], sink_methods[name] = method, method
 end

@@ -101,9 +101,9 @@ describe("bad input", function()
   end)
 
   -- A script of its own process, which may be limited by the shell; it starts a trial in `dir`.
-  local function script(limits, text, background)
+  local function script(limits, text, background, streams)
     trial.write(dir .. "/script.lua", 'local trial = require "support.trial"\nlocal dir = ...\n' .. text)
-    local command = ("%s; exec timeout 120 lua5.4 \"$0\" \"$1\" >\"$1/said\" 2>&1"):format(limits)
+    local command = ("%s; exec timeout 120 lua5.4 \"$0\" \"$1\" %s"):format(limits, streams or ">\"$1/said\" 2>&1")
     local _, _, code = os.execute(("sh -c %s %s %s %s"):format(trial.quote(command),
       trial.quote(dir .. "/script.lua"), trial.quote(dir), background and "&" or ""))
     return code, trial.read(dir .. "/said")
@@ -149,6 +149,31 @@ describe("bad input", function()
     assert.matches("in use by process " .. trial.read(dir .. "/pid"), message)
     trial.write(dir .. "/enough")
     await("ended")
+  end)
+
+  -- Descriptors are given out from the least free number on: without care the job's files and its wake-up
+  -- would stand where the script prints.
+  it("standard descriptors that are closed: what is printed goes into none of the job's files", function()
+    script("true", [[
+      local sc = require "streamckpt"
+      local env = sc.env { id = "bad", checkpoint = { interval = 5, dir = dir .. "/ckpt" } }
+      local numbers = env:from_generator { count = 5000, rate = 20000 }:uid("numbers")
+      numbers:to_file(dir .. "/out", { format = "lines" }):uid("out")
+      numbers:map(function(n) return { n = n } end):uid("map"):to(function(v)
+        for _, file in ipairs { io.stdout, io.stderr } do
+          file:write("printed by the script ", v.n, "\n")
+          file:flush()
+        end
+      end):uid("printing")
+      env:execute()
+      local kinds = {}
+      for fd = 0, 2 do kinds[fd + 1] = require("luv").fs_readlink("/proc/self/fd/" .. fd) end
+      trial.write(dir .. "/ended", table.concat(kinds, " "))
+    ]], false, "<&- >&- 2>&-")
+    assert.equal("/dev/null /dev/null /dev/null", trial.read(dir .. "/ended"))
+    assert.equal(5000, #trial.lines(dir .. "/out"))
+    local found = io.popen("grep -rl 'printed by' " .. trial.quote(dir .. "/ckpt") .. " " .. trial.quote(dir .. "/out"))
+    assert.equal("", found:read("a"))
   end)
 
   it("lines that do not parse, on a side output with file and line", function()

@@ -99,7 +99,7 @@ describe("an error in a user's function", function()
       }
     end)
     assert.same({ 1 }, rows)
-    assert.matches("close: .*cannot close", p.read(log))
+    assert.matches("ERROR %[%S+ #1%] p %(p%) 1/1: close: [^\n]*cannot close\n", p.read(log))
   end)
 
   it("is the same sentence in execute, wait, status and the failed event", function()

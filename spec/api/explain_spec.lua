@@ -33,11 +33,12 @@ local function outlast(job, id)
   end)
 end
 
+-- The line of this file with such a comment.
 local function line_of(text)
   local n = 0
   for line in io.lines("spec/api/explain_spec.lua") do
     n = n + 1
-    if line:find(text, 1, true) then return n end
+    if line:find("-- " .. text, 1, true) then return n end
   end
 end
 
@@ -61,7 +62,7 @@ describe("a checkpoint that is slow is explained by", function()
     local text, id = explained(job, "slow_function")
     assert.matches("turning", text, 1, true)
     assert.matches("has not acknowledged it; its user function is slow: it was seen in", text, 1, true)
-    assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("-- here it turns")), text, 1, true)
+    assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("here it turns")), text, 1, true)
     outlast(job, id)
     p.write(folder .. "/go", "")
     p.let(folder, "end")
@@ -86,17 +87,15 @@ describe("a checkpoint that is slow is explained by", function()
     p.let(folder, "end")
     assert.equal("finished", assert(p.wait(job)).state)
     assert.matches(("WARN[^\n]*chk %d%%][^\n]*turning[^\n]*its user function is slow: it was seen in "
-      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of("-- here it turns")), p.read(folder .. "/ckpt/spec/log"))
+      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of("here it turns")), p.read(folder .. "/ckpt/spec/log"))
   end)
 
-  it("a call of a library that does not return", function()
+  -- A record that stands in a call which opens a pipe, until somebody writes there.
+  local function stands_in(mark, call)
     local folder = p.folder()
     assert(os.execute("mkfifo " .. folder .. "/pipe"))
     local job = p.start(options(folder), function(env)
-      return p.gated(env, folder, { 1 }):rebalance():map(function(v)
-        io.open(folder .. "/pipe"):close() -- here it stands
-        return v
-      end):uid("standing")
+      return p.gated(env, folder, { 1 }):rebalance():map(call(folder .. "/pipe")):uid("standing")
     end)
     p.let(folder, 1)
     local text, id = explained(job, "library_call")
@@ -107,7 +106,27 @@ describe("a checkpoint that is slow is explained by", function()
     assert.equal("finished", assert(p.wait(job)).state)
     -- The function goes on behind it, which says the place.
     assert.matches(("WARN[^\n]*chk %d%%][^\n]*standing[^\n]*library call that did not return, which was seen in "
-      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of("-- here it stands")), p.read(folder .. "/ckpt/spec/log"))
+      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of(mark)), p.read(folder .. "/ckpt/spec/log"))
+  end
+
+  it("a call of a library that does not return", function()
+    stands_in("here it stands", function(pipe)
+      return function(v)
+        io.open(pipe):close() -- here it stands
+        return v
+      end
+    end)
+  end)
+
+  it("a call of luv, by the user's line", function()
+    stands_in("here luv stands", function(pipe)
+      local uv = require "luv"
+      return function(v)
+        local fd = assert(uv.fs_open(pipe, "r", 0)) -- here luv stands
+        assert(uv.fs_close(fd))
+        return v
+      end
+    end)
   end)
 
   it("a slow sink, behind what waits for it", function()
@@ -181,7 +200,7 @@ describe("a checkpoint that is slow is explained by", function()
       end)
       p.write(folder .. "/stick", "")
       local text, id = explained(job, "slow_function")
-      local place = ("explain_spec.lua:%d (the function of line "):format(line_of("-- here it sticks"))
+      local place = ("explain_spec.lua:%d (the function of line "):format(line_of("here it sticks"))
       assert.matches("stuck", text, 1, true)
       assert.matches("has not acknowledged it; its user function is slow: it was seen in", text, 1, true)
       assert.matches(place, text, 1, true)
@@ -212,7 +231,7 @@ describe("a checkpoint that is slow is explained by", function()
     end)
     local text = explained(job, "slow_function")
     assert.matches("many[^;]* has not acknowledged it; its user function is slow: it was seen in", text)
-    assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("-- here it lists")), text, 1, true)
+    assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("here it lists")), text, 1, true)
     p.write(folder .. "/go", "")
     assert.equal("finished", assert(p.wait(job)).state)
   end)

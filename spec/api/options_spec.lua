@@ -17,7 +17,7 @@ describe("sc.env", function()
       refusal { paralelism = 2 }, 1, true)
     assert.matches("unknown option 'checkpoint.intervall'; did you mean 'checkpoint.interval'?",
       refusal { checkpoint = { intervall = 1 } }, 1, true)
-    assert.matches("unknown option '1'", refusal { "name" }, 1, true)
+    assert.matches("options are written name = value, and 'name' has no name", refusal { "name" }, 1, true)
   end)
 
   it("refuses wrong values with what is expected, and what came", function()

@@ -186,6 +186,10 @@ job = env:start()
 job:wait()
 job
 sc.value()
+sc.array { 1, sc.array {} }
+empty = sc.env()
+empty:from_values({}):collect():uid("none")
+empty:execute():rows("none")
 ]]
     local expected = {
       "", "streamckpt 0.1.0", "", "streamckpt.env<words, 0 operators>", "",
@@ -196,7 +200,8 @@ sc.value()
       "streamckpt.result<words, finished>",
       '{ { n = 1, w = "b" }, { n = 1, w = "a" }, { n = 2, w = "b" } }', '{ n = 1, w = "b" }', "finished",
       "{ completed = 0, failed = 0, in_progress = 0, restored = 0, triggered = 0 }", "3", "", "finished",
-      "streamckpt.job<words, finished>", "streamckpt.state<value>",
+      "streamckpt.job<words, finished>", "streamckpt.state<value>", "{ 1, {} }", "",
+      "streamckpt.sink<collect 'none'>", "{}",
     }
     for i, answer in ipairs(expected) do assert.equals(answer, answers[i]) end
   end)

@@ -349,10 +349,14 @@ describe("from_socket", function()
       end
       send(1)
     end)
-    local job = p.start({}, function(env) return env:from_socket("localhost", peers.port):uid("lines") end)
+    local log = p.folder() .. "/log"
+    local job = p.start({ log = { level = "off", file = log } }, function(env)
+      return env:from_socket("localhost", peers.port):uid("lines")
+    end)
     assert(ended(job))
     peers.close()
     assert.same({ "hello", "world" }, { table.unpack(job:rows("rows")) })
+    assert.is_nil(p.read(log):find("ERROR", 1, true), p.read(log))
   end)
 
   it("takes half a line as the last one where the peer closes in the middle of it, and says so", function()
@@ -375,6 +379,14 @@ describe("from_socket", function()
       return env:from_socket("no-such-host.invalid", 80):uid("lines")
     end)
     assert.matches("EIO: lines %(lines%) 1/1: cannot connect to no%-such%-host.invalid:80: ", message_of_name)
+    -- What cannot be a name is refused before it is looked up.
+    local longest = ("x"):rep(3000)
+    for _, listen in ipairs { false, true } do
+      local message_of_no_name = p.failure({}, function(env)
+        return env:from_socket(longest, 80, { listen = listen }):uid("lines")
+      end)
+      assert.matches("EIO: lines %(lines%) 1/1: cannot " .. (listen and "listen at" or "connect to"), message_of_no_name)
+    end
   end)
 
   it("connects again when it is told to: to who closes, and to who is not there yet", function()

@@ -156,6 +156,27 @@ describe("timers in processing time", function()
     assert(p.wait(job))
   end)
 
+  it("wait for a few slow records at most, however many fast ones came before", function()
+    local values = {}
+    for i = 1, 3000 do values[i] = { k = "a", slow = i > 2900 } end
+    local rows = p.rows({ parallelism = 1 }, function(env)
+      return env:from_values(values):key_by("k"):process {
+        uid = "p", state = { slow = sc.value() },
+        on_element = function(ctx, e)
+          if not e.slow then return end
+          local n = ctx.state.slow:get() or 0
+          if n == 0 then ctx.timers:processing_time(ctx:now() + 1) end
+          ctx.state.slow:set(n + 1)
+          local till = ctx:now() + 3
+          repeat until ctx:now() > till
+        end,
+        on_timer = function(ctx) ctx:emit(ctx.state.slow:get()) end,
+      }
+    end)
+    -- A task looks at the clock after 16 records at the latest.
+    assert.is_true(rows[1] >= 1 and rows[1] <= 16, rows[1])
+  end)
+
   it("neither fire nor hold up the end of the input", function()
     local rows, result = p.rows({}, function(env)
       return env:from_values { { k = 1 } }:key_by("k"):process {

@@ -22,6 +22,9 @@ describe("durations", function()
     assert.equals(1500, config.duration("1.5s"))
     assert.equals(0, config.duration(0))
     assert.equals("integer", math.type(config.duration(2.5)))
+    -- An interval of half a millisecond is not "no checkpoints", which 0 stands for.
+    assert.equals(1, config.duration(0.5))
+    assert.equals(1, config.duration("0.2ms"))
   end)
 
   it("are nothing else", function()
@@ -87,7 +90,7 @@ describe("options of a job", function()
       job { paralelism = 2 })
     assert.equals("sc.env: unknown option 'checkpoint.intervall'; did you mean 'checkpoint.interval'?",
       job { checkpoint = { intervall = 1 } })
-    assert.equals("sc.env: unknown option '1'; did you mean 'id'?", job { "x" })
+    assert.equals("sc.env: options are written name = value, and 'x' has no name", job { "x" })
   end)
 
   it("refuse wrong values and say what is expected", function()

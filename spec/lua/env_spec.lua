@@ -93,6 +93,8 @@ describe("an environment", function()
     local env = sc.env()
     assert.matches("write env:from_file%(%.%.%.%)",
       raised(function() local s = env.from_file("x") return s end))
+    assert.equals("sc.env is called with a colon; write sc.env { ... }, with a dot",
+      raised(function() local e = sc:env { parallelism = 2 } return e end))
   end)
 
   it("prints readably and names methods that are missing", function()

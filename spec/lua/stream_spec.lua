@@ -214,6 +214,17 @@ describe("operators", function()
     assert.matches("with a colon", raised(function() local x = s.map(keep) return x end))
   end)
 
+  it("refuse arguments that they would ignore", function()
+    local s = sc.env():from_file("f")
+    assert.equals('key_by takes one key, several names as an array: key_by { "a", "b" }, got \'b\'',
+      raised(function() local x = s:key_by("a", "b") return x end))
+    assert.equals("collect takes no argument; its uid is given by :uid(...), got 'rows'",
+      raised(function() local x = s:collect("rows") return x end))
+    assert.equals("disable_chaining takes no argument, got false",
+      raised(function() local x = s:map(keep):disable_chaining(false) return x end))
+    assert.equals("rebalance takes no argument, got 4", raised(function() local x = s:rebalance(4) return x end))
+  end)
+
   it("refuse settings where there is no operator to set", function()
     local s = sc.env():from_file("f")
     assert.matches("uid has nothing to act on",
