@@ -7,6 +7,7 @@
 #include "../../core/base/mem.h"
 #include "../../core/snapshot/job_dir.h"
 #include "sim_final.h"
+#include "sim_left.h"
 #include "sim_lineage.h"
 
 struct sim_check {
@@ -63,17 +64,9 @@ void sim_check_life(sim_check_t *c) {
 
 /* ---- at every change ---- */
 
-/* "/ckpt/job/chk-42" and what follows, if that is a path's beginning. */
-static const char *in_checkpoint(const char *path, uint64_t *id) {
-  int n = 0;
-  if (sscanf(path, SIM_JOB_DIR "/chk-%" SCNu64 "%n", id, &n) != 1)
-    return NULL;
-  return path + n;
-}
-
 static void folder_made(sim_check_t *c, const char *path) {
   uint64_t id;
-  const char *rest = in_checkpoint(path, &id);
+  const char *rest = sim_left_checkpoint(path, &id);
   if (!rest || *rest)
     return;
   if (id <= c->highest_id)
@@ -89,7 +82,7 @@ static bool is_drained(const sim_check_t *c, uint64_t id) {
 
 static void folder_synced(sim_check_t *c, const char *path) {
   uint64_t id;
-  const char *rest = in_checkpoint(path, &id);
+  const char *rest = sim_left_checkpoint(path, &id);
   if (!rest || *rest || id <= c->newest_safe)
     return;
   char *metadata = sc_path_join(path, SC_METADATA_NAME);
@@ -128,47 +121,16 @@ static void renamed(sim_check_t *c, const char *to) {
               tip_of(c));
 }
 
-typedef struct listed {
-  const char *path;
-  bool found;
-} listed_t;
-
-static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
-                     const sc_handle_t *h) {
-  listed_t *l = arg;
-  const char *dir = sc_metadata_directory(op, subtask, h);
-  char *path = dir ? sc_format(SIM_JOB_DIR "/%s/%s", dir, h->file) : NULL;
-  l->found |= path && strcmp(path, l->path) == 0;
-  free(path);
-  return 0;
-}
-
-static int is_listed_here(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
-                          const sc_handle_t *h) {
-  listed_t *l = arg;
-  const char *slash = strrchr(l->path, '/');
-  l->found |= !sc_metadata_directory(op, subtask, h) && slash && strcmp(slash + 1, h->file) == 0;
-  return 0;
-}
-
 static void removed(sim_check_t *c, const char *path) {
   uint64_t id;
-  const char *rest = in_checkpoint(path, &id);
+  const char *rest = sim_left_checkpoint(path, &id);
   sc_job_scan_t *scan;
   if (!rest || *rest != '/' || strcmp(rest + 1, SC_METADATA_NAME) == 0 ||
       sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
-  for (uint32_t i = 0; i < scan->n; i++) {
-    if (scan->list[i].state != SC_FOUND_VALID)
-      continue;
-    listed_t l = {path, false};
-    sc_metadata_each_file(scan->list[i].metadata, is_listed, &l);
-    if (scan->list[i].id == id)
-      sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
-    if (l.found)
-      sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path,
-                scan->list[i].id);
-  }
+  uint64_t lister = sim_left_lister(scan, path);
+  if (lister)
+    sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path, lister);
   sc_job_scan_destroy(scan);
 }
 
@@ -350,98 +312,15 @@ static void check_complete(sim_check_t *c, uint32_t node) {
               p->nodes[node].uid, fired, expected);
 }
 
-/* ---- orphans ---- */
+/* ---- the end ---- */
 
-static bool listed_by(const sc_job_scan_t *scan, uint64_t folder, const char *path) {
-  listed_t l = {path, false};
-  for (uint32_t i = 0; i < scan->n; i++) {
-    if (scan->list[i].state != SC_FOUND_VALID)
-      continue;
-    sc_metadata_each_file(scan->list[i].metadata, is_listed, &l);
-    if (scan->list[i].id == folder)
-      sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
-  }
-  return l.found;
-}
-
-static void check_folder(sim_check_t *c, const sc_job_scan_t *scan, const char *name) {
-  char *dir = sc_path_join(SIM_JOB_DIR, name);
-  sc_names_t names;
-  uint64_t id = 0;
-  bool checkpoint = in_checkpoint(dir, &id);
-  if (!checkpoint && strcmp(name, "lock") && strcmp(name, "ids"))
-    sim_wrong(c->shared, "%s is left behind", dir);
-  if (checkpoint && sc_storage_names(c->storage, dir, &names, NULL) == 0) {
-    for (uint32_t i = 0; i < names.n; i++) {
-      char *path = sc_path_join(dir, names.list[i]);
-      if (strcmp(names.list[i], SC_METADATA_NAME) && !listed_by(scan, id, path))
-        sim_wrong(c->shared, "%s is left behind", path);
-      free(path);
-    }
-    if (!names.n)
-      sim_wrong(c->shared, "the empty folder %s is left behind", dir);
-    sc_names_free(&names);
-  }
-  free(dir);
-}
-
-typedef struct left {
-  sim_check_t *check;
-  const sc_job_scan_t *scan; /* or NULL: what another history has pending is not looked at */
-} left_t;
-
-static bool names_part(const sc_handle_t *h, const char *name) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  bool found = false;
-  if (h->kind != SC_HANDLE_LIST)
-    return false;
-  sc_lists_find(sc_buf_bytes(&h->inlined), "pending", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  while (n-- && sc_cursor_value(&c, &item) > 0) {
-    char *file = sc_value_field_str(item, "file");
-    found |= file && strcmp(file, name) == 0;
-    free(file);
-  }
-  return found;
-}
-
-static bool promised_by(const sc_job_scan_t *scan, const char *name) {
-  for (uint32_t i = 0; i < scan->n; i++) {
-    const sc_metadata_t *m = scan->list[i].state == SC_FOUND_VALID ? scan->list[i].metadata : NULL;
-    for (uint32_t o = 0; m && o < m->n_operators; o++)
-      for (uint32_t s = 0; s < m->operators[o].parallelism; s++)
-        for (uint32_t h = 0; h < m->operators[o].subtasks[s].state.n_handles; h++)
-          if (names_part(&m->operators[o].subtasks[s].state.handles[h], name))
-            return true;
-  }
-  return false;
-}
-
-static int check_left(void *arg, const char *name) {
-  const left_t *l = arg;
-  int node;
-  uint64_t id;
-  bool other = strstr(name, ".pending") &&
-               sscanf(name, "." SIM_JOB_ID ".sink%d.%" SCNu64, &node, &id) == 2 &&
-               !is_ours(l->check, id);
-  bool may = other && (!l->scan || promised_by(l->scan, name));
-  if (!may && (strstr(name, ".inprogress") || strstr(name, ".pending")))
-    sim_wrong(l->check->shared, "%s is left behind", name);
-  return 0;
+static sim_left_t left_of(const sim_check_t *c) {
+  return (sim_left_t){c->shared, c->storage, &c->lineage, tip_of(c)};
 }
 
 void sim_check_committed(sim_check_t *c) {
-  c->storage->ops->list(c->storage, SIM_OUT, check_left, &(left_t){c, NULL}, NULL);
-}
-
-static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
-  sc_names_t names;
-  if (sc_storage_names(c->storage, SIM_JOB_DIR, &names, NULL) == 0)
-    for (uint32_t i = 0; i < names.n; i++)
-      check_folder(c, scan, names.list[i]);
-  sc_names_free(&names);
-  c->storage->ops->list(c->storage, SIM_OUT, check_left, &(left_t){c, scan}, NULL);
+  const sim_left_t left = left_of(c);
+  sim_left_in_sinks(&left, NULL);
 }
 
 static void check_sinks(sim_check_t *c) {
@@ -524,6 +403,8 @@ void sim_check_end(sim_check_t *c) {
     if (c->shared->plan->nodes[i].kind == SIM_KEYED && !c->shared->plan->nodes[i].left_out)
       c->fired[i] = sim_final_state(&final, i);
   check_sinks(c);
-  check_orphans(c, scan);
+  const sim_left_t left = left_of(c);
+  sim_left_in_job(&left, scan);
+  sim_left_in_sinks(&left, scan);
   sc_job_scan_destroy(scan);
 }

@@ -287,9 +287,9 @@ static void draw_drains(sim_plan_t *p) {
   p->disturbances[p->n_disturbances++] = d;
 }
 
-/* A disk that stalls now and then, for longer than a checkpoint may take: whoever waits for it, say a
- * sink in the middle of its snapshot, wakes up to find the next checkpoint's barrier before its own
- * word that this one was aborted. */
+/* A disk that stalls now and then, for longer than a checkpoint may take: whoever waits for it, say
+ * a sink in the middle of its snapshot, wakes up to find the next checkpoint's barrier before its
+ * own word that this one was aborted. */
 static void draw_stalls(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 509));
