@@ -30,6 +30,7 @@
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
   XX(OWN_WATERMARK, "a rescaled task begins with the watermark of the old one of its number")      \
+  XX(TURNED_AHEAD, "tasks that are dealt what came straight on begin with their own watermarks")   \
   XX(FINISH_UNACKED, "a task may leave while a checkpoint still waits for it")                     \
   XX(ID_AGAIN, "ids begin above what was found, not above what was reserved")                      \
   XX(LEFT_UNCOMMITTED, "a job that is stopped ends before its sinks have committed")               \

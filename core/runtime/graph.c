@@ -16,6 +16,14 @@ static void free_names(char **names, uint32_t n) {
   free(names);
 }
 
+static void free_chains(sc_graph_t *g) {
+  for (uint32_t i = 0; i < g->n_chains; i++)
+    free(g->chains[i].nodes);
+  free(g->chains);
+  g->chains = NULL;
+  g->n_chains = 0;
+}
+
 void sc_graph_destroy(sc_graph_t *g) {
   if (!g)
     return;
@@ -28,11 +36,9 @@ void sc_graph_destroy(sc_graph_t *g) {
   }
   for (uint32_t i = 0; i < g->n_edges; i++)
     free_names(g->edges[i].key, g->edges[i].n_key);
-  for (uint32_t i = 0; i < g->n_chains; i++)
-    free(g->chains[i].nodes);
+  free_chains(g);
   free(g->nodes);
   free(g->edges);
-  free(g->chains);
   free(g);
 }
 
@@ -71,34 +77,57 @@ int sc_graph_add(sc_graph_t *g, const sc_node_spec_t *spec, sc_error_t *err) {
   return (int)g->n_nodes++;
 }
 
-int sc_graph_connect(sc_graph_t *g, uint32_t from, const char *output, uint32_t to, uint32_t port,
-                     sc_partitioner_kind_t partitioner, const char *const *key, uint32_t n_key,
-                     sc_error_t *err) {
+/* Index of the sender's output, or SC_EINVAL. */
+static int find_output(const sc_graph_t *g, uint32_t from, const char *output, uint32_t to,
+                       sc_error_t *err) {
   if (from >= g->n_nodes || to >= g->n_nodes)
     return sc_fail(err, SC_EINVAL, "an edge leads from or to an operator that does not exist");
   const sc_node_t *sender = &g->nodes[from];
-  uint32_t o = 0;
-  while (o < sender->n_outputs && strcmp(sender->outputs[o], output) != 0)
-    o++;
-  if (o == sender->n_outputs)
-    return sc_fail(err, SC_EINVAL, "%s (%s) has no output \"%s\"", sender->name, sender->uid,
-                   output);
+  for (uint32_t o = 0; o < sender->n_outputs; o++)
+    if (strcmp(sender->outputs[o], output) == 0)
+      return (int)o;
+  return sc_fail(err, SC_EINVAL, "%s (%s) has no output \"%s\"", sender->name, sender->uid, output);
+}
+
+/* All but the key and the ordinal are set. */
+static sc_edge_t *add_edge(sc_graph_t *g, const sc_edge_t *edge) {
   uint32_t ordinal = 0;
   for (uint32_t i = 0; i < g->n_edges; i++) {
     const sc_edge_t *e = &g->edges[i];
-    ordinal += e->from == from && e->to == to && e->output == o && e->port == port &&
-               e->partitioner == partitioner;
+    ordinal += e->from == edge->from && e->to == edge->to && e->output == edge->output &&
+               e->port == edge->port && e->known_as == edge->known_as;
   }
   g->edges = sc_realloc(g->edges, (g->n_edges + 1) * sizeof *g->edges);
-  g->edges[g->n_edges++] = (sc_edge_t){.from = from,
-                                       .to = to,
-                                       .output = o,
-                                       .port = port,
-                                       .partitioner = partitioner,
-                                       .ordinal = ordinal,
-                                       .key = n_key ? copy_names(key, n_key) : NULL,
-                                       .n_key = n_key};
-  g->nodes[to].n_inputs++;
+  sc_edge_t *e = &g->edges[g->n_edges++];
+  *e = *edge;
+  e->ordinal = ordinal;
+  g->nodes[e->to].n_inputs++;
+  return e;
+}
+
+int sc_graph_connect(sc_graph_t *g, uint32_t from, const char *output, uint32_t to, uint32_t port,
+                     sc_partitioner_kind_t partitioner, const char *const *key, uint32_t n_key,
+                     sc_error_t *err) {
+  int o = find_output(g, from, output, to, err);
+  if (o < 0)
+    return o;
+  sc_edge_t *e = add_edge(g, &(sc_edge_t){.from = from, .to = to, .output = (uint32_t)o,
+                                          .port = port, .partitioner = partitioner,
+                                          .known_as = partitioner});
+  e->key = n_key ? copy_names(key, n_key) : NULL;
+  e->n_key = n_key;
+  return 0;
+}
+
+int sc_graph_connect_unnamed(sc_graph_t *g, uint32_t from, const char *output, uint32_t to,
+                             uint32_t port, sc_error_t *err) {
+  int o = find_output(g, from, output, to, err);
+  if (o < 0)
+    return o;
+  bool even = g->nodes[from].parallelism == g->nodes[to].parallelism;
+  add_edge(g, &(sc_edge_t){.from = from, .to = to, .output = (uint32_t)o, .port = port,
+                           .partitioner = even ? SC_FORWARD : SC_REBALANCE,
+                           .known_as = SC_REBALANCE});
   return 0;
 }
 
@@ -150,7 +179,7 @@ static uint32_t topological_order(const sc_graph_t *g, uint32_t *order) {
 
 static bool chainable(const sc_graph_t *g, const sc_edge_t *e) {
   const sc_node_t *from = &g->nodes[e->from], *to = &g->nodes[e->to];
-  return e->partitioner == SC_FORWARD && from->parallelism == to->parallelism &&
+  return e->partitioner == SC_FORWARD && from->parallelism == to->parallelism && !e->unchained &&
          to->n_inputs == 1 && !from->disable_chaining && !to->disable_chaining &&
          !to->start_new_chain;
 }
@@ -182,22 +211,39 @@ static void cut_chains(sc_graph_t *g, const uint32_t *order) {
   }
 }
 
-int sc_graph_finish(sc_graph_t *g, sc_error_t *err) {
-  int rc = check_nodes(g, err);
-  if (rc < 0)
-    return rc;
-  uint32_t *order = sc_calloc(g->n_nodes, sizeof *order);
-  uint32_t reached = topological_order(g, order);
-  if (reached == g->n_nodes)
-    cut_chains(g, order);
-  free(order);
-  if (reached != g->n_nodes)
-    return sc_fail(err, SC_EINVAL, "the graph has a cycle");
+static void number_tasks(sc_graph_t *g) {
+  g->n_tasks = 0;
   for (uint32_t i = 0; i < g->n_chains; i++) {
     g->chains[i].first_task = g->n_tasks;
     g->n_tasks += g->chains[i].parallelism;
   }
-  return 0;
+}
+
+/* False: the graph has a cycle. */
+static bool lay_out(sc_graph_t *g) {
+  uint32_t *order = sc_calloc(g->n_nodes, sizeof *order);
+  bool whole = topological_order(g, order) == g->n_nodes;
+  if (whole) {
+    cut_chains(g, order);
+    number_tasks(g);
+  }
+  free(order);
+  return whole;
+}
+
+int sc_graph_finish(sc_graph_t *g, sc_error_t *err) {
+  int rc = check_nodes(g, err);
+  if (rc < 0)
+    return rc;
+  return lay_out(g) ? 0 : sc_fail(err, SC_EINVAL, "the graph has a cycle");
+}
+
+void sc_graph_unchain(sc_graph_t *g, const bool *edges) {
+  for (uint32_t i = 0; i < g->n_edges; i++)
+    g->edges[i].unchained |= edges[i];
+  free_chains(g);
+  bool whole = lay_out(g);
+  sc_assert(whole);
 }
 
 const sc_chain_plan_t *sc_graph_task(const sc_graph_t *g, uint32_t task, uint32_t *subtask) {

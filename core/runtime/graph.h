@@ -8,6 +8,15 @@
  * always a head, since its input is a hash edge. Tasks are numbered chain by chain (chains in
  * topological order), subtask by subtask; subtask i lives in slot i mod slots.
  *
+ * An edge for which the user named no exchange (sc_graph_connect_unnamed) is forward between equal
+ * parallelisms, else rebalance, and so it may change from one start of the job to the next.
+ * Snapshots know it as rebalance, whatever it is just now: what was in flight on it belongs to it
+ * at any parallelism. Where it has become forward and would be chained, there would be no exchange
+ * to give that out again; so before the tasks are numbered for good, sc_graph_unchain cuts the
+ * chain there, for one run of the job. It stays forward, which is what users are told of equal
+ * parallelisms, and which no barrier overtakes: so the next start finds nothing in flight on it,
+ * and chains it again. (As rebalance it would be captured, and cut, at each start anew.)
+ *
  * Threads: built by one; after finish it is read only and may be shared. Ownership: owns copies of
  * all texts and options; types and data are borrowed for its life.
  */
@@ -36,9 +45,11 @@ typedef struct sc_edge {
   uint32_t output;            /* index into the sender's outputs */
   uint32_t port;
   sc_partitioner_kind_t partitioner;
+  sc_partitioner_kind_t known_as; /* in snapshots; REBALANCE where the user named none */
   char **key;                 /* HASH: field names, or NULL: the item brings its key */
   uint32_t n_key;
-  uint32_t ordinal;           /* among edges that are equal otherwise (DESIGN section 4) */
+  uint32_t ordinal;           /* among edges that are known as equal otherwise (DESIGN section 4) */
+  bool unchained;             /* by sc_graph_unchain */
   bool chained;               /* by finish */
 } sc_edge_t;
 
@@ -80,9 +91,15 @@ int sc_graph_add(sc_graph_t *g, const sc_node_spec_t *spec, sc_error_t *err);
 int sc_graph_connect(sc_graph_t *g, uint32_t from, const char *output, uint32_t to, uint32_t port,
                      sc_partitioner_kind_t partitioner, const char *const *key, uint32_t n_key,
                      sc_error_t *err);
+/* An edge for which the user named no exchange. */
+int sc_graph_connect_unnamed(sc_graph_t *g, uint32_t from, const char *output, uint32_t to,
+                             uint32_t port, sc_error_t *err);
 /* Check and compute chains and tasks: a cycle, a forward edge between unequal parallelisms, a keyed
  * operator without a hash edge, a source with inputs or another operator without are SC_EINVAL. */
 int sc_graph_finish(sc_graph_t *g, sc_error_t *err);
+/* Cut the chains of a finished graph at these edges (flags[n_edges]), too, and number its tasks
+ * anew: before anything knows their numbers. */
+void sc_graph_unchain(sc_graph_t *g, const bool *edges);
 
 /* The chain and the subtask of a task. */
 const sc_chain_plan_t *sc_graph_task(const sc_graph_t *g, uint32_t task, uint32_t *subtask);

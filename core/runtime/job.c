@@ -28,8 +28,10 @@ static void destroy_job(sc_job_t *job) {
   sc_coordinator_destroy(job->coordinator);
   sc_restart_destroy(job->restart);
   sc__origin_unref(job->origin);
-  sc__view_fini(job);
-  sc__regions_fini(job);
+  if (job->layout) {
+    sc__view_fini(job);
+    sc__regions_fini(job);
+  }
   sc_job_dir_close(job->dir);
   sc_log_destroy(job->log);
   sc_graph_destroy(job->graph);
@@ -249,12 +251,16 @@ static sc_job_t *new_job(sc_engine_t *e, sc_graph_t *graph, const sc_job_options
   job->options.log_file = sc_strdup(o->log_file);
   job->files_tail = &job->files;
   job->enumerators = sc_calloc(graph->n_nodes, sizeof *job->enumerators);
-  job->ended = sc_calloc(graph->n_tasks, sizeof *job->ended);
-  job->asked = sc_calloc(graph->n_tasks, sizeof *job->asked);
-  job->finished = sc_calloc(graph->n_tasks, sizeof *job->finished);
+  return job;
+}
+
+void sc__job_lay_out(sc_job_t *job) {
+  uint32_t n = job->graph->n_tasks;
+  job->ended = sc_calloc(n, sizeof *job->ended);
+  job->asked = sc_calloc(n, sizeof *job->asked);
+  job->finished = sc_calloc(n, sizeof *job->finished);
   sc__regions_init(job);
   sc__view_init(job);
-  return job;
 }
 
 int sc_job_start(sc_engine_t *e, sc_graph_t *graph, const sc_job_options_t *options, sc_job_t **out,

@@ -174,7 +174,7 @@ static void add_edges(const sc_graph_t *g, sc_metadata_t *m) {
     out->from_uid = sc_strdup(from->uid);
     out->output = sc_strdup(from->outputs[e->output]);
     out->to_uid = sc_strdup(to->uid);
-    out->partitioner = sc_strdup(sc_partitioner_name(e->partitioner));
+    out->partitioner = sc_strdup(sc_partitioner_name(e->known_as));
     out->port = e->port;
     out->ordinal = e->ordinal;
     out->from_parallelism = from->parallelism;

@@ -119,8 +119,10 @@ static int choose_newest(sc_job_t *job, const bool *regions, sc_job_look_t look,
   if (rc >= 0)
     rc = sc_job_scan_choose(scan, job->options.fallback_older, highest, &found, err);
   for (uint32_t i = 0; rc > 0 && owned && i < scan->n; i++)
-    if (scan->list[i].state == SC_FOUND_VALID && scan->list[i].id <= found->id)
+    if (scan->list[i].state == SC_FOUND_VALID && scan->list[i].id <= found->id) {
       sc_coordinator_add_completed(job->coordinator, scan->list[i].id);
+      sc__job_note_inflight(job, scan->list[i].metadata);
+    }
   if (rc > 0)
     take_found(job, scan, found, highest, out);
   sc_job_scan_destroy(scan);
@@ -199,6 +201,7 @@ int sc__job_choose(sc_job_t *job, sc_error_t *err) {
   if (rc >= 0 && b.metadata) {
     adopt(job, &b);
     const sc_metadata_t *m = job->origin->metadata;
+    sc__job_note_inflight(job, m);
     sc__job_log(job, SC_LOG_INFO, m->id, NULL, "restoring from %s (attempt %" PRIu64 " of job %s)",
                 job->origin->dir, m->attempt, m->job_id);
   }

@@ -112,7 +112,8 @@ struct sc_job {
   sc_world_t *world;
   sc_storage_t *storage;  /* the world's, for what lies in the job's folder */
   sc_graph_t *graph;
-  sc_regions_t *layout;
+  sc_regions_t *layout;   /* NULL until sc__job_lay_out */
+  bool *in_flight;        /* of edges, until then: sc__job_note_inflight; or NULL */
   char *id, *name;
   char *path;                 /* the job's folder, or NULL */
   sc_log_t *log;
@@ -189,6 +190,10 @@ int sc__job_plan(sc_job_t *job, sc_error_t *err);
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err);
 
+/* The job may go back to this checkpoint: where something is in flight in it the graph needs an
+ * exchange. At the start, before the graph is laid out. */
+void sc__job_note_inflight(sc_job_t *job, const sc_metadata_t *m);
+
 /* job_back.c */
 /* options.from -> job->origin; NULL where it begins anew. Blocks. */
 int sc__job_choose(sc_job_t *job, sc_error_t *err);
@@ -230,6 +235,8 @@ sc_attempt_t *sc__job_told(sc_job_t *job, uint32_t task);
 void sc__region_post_report(void *arg, sc_report_t *r); /* arg: the region */
 
 /* job.c */
+/* Makes room for what is known of each task, and the regions: the graph changes no more. */
+void sc__job_lay_out(sc_job_t *job);
 /* Who failed, for the head of a log line; NULL where the text names it anyway. */
 const char *sc__job_failed_operator(const sc_error_t *err, const char *text);
 static inline int64_t sc__job_now(const sc_job_t *job) { return sc_world_now_ms(job->world); }

@@ -21,16 +21,27 @@ struct sc_inflight_plan {
 /* ---- edges ---- */
 
 static bool same_edge(const sc_metadata_edge_t *a, const sc_inflight_edge_t *b) {
-  return b->from_uid && !strcmp(a->from_uid, b->from_uid) && !strcmp(a->output, b->output) &&
+  return !strcmp(a->from_uid, b->from_uid) && !strcmp(a->output, b->output) &&
          !strcmp(a->to_uid, b->to_uid) && !strcmp(a->partitioner, b->partitioner) &&
          a->port == b->port && a->ordinal == b->ordinal;
 }
 
-static int find_edge(const sc_metadata_t *m, const sc_metadata_edge_t *old,
-                     const sc_inflight_edge_t *edges, uint32_t n, uint32_t *out, sc_error_t *err) {
-  for (*out = 0; *out < n; (*out)++)
-    if (same_edge(old, &edges[*out]))
-      return 0;
+/* n_edges where it has no equal. */
+static uint32_t find_edge(const sc_metadata_edge_t *old, const sc_inflight_edge_t *edges,
+                          uint32_t n_edges) {
+  uint32_t i = 0;
+  while (i < n_edges && !same_edge(old, &edges[i]))
+    i++;
+  return i;
+}
+
+static int refuse_edge(const sc_metadata_t *m, const sc_metadata_edge_t *old, bool chained,
+                       sc_error_t *err) {
+  if (chained)
+    return sc_fail(err, SC_ESTATE,
+                   "checkpoint %" PRIu64 " holds data in flight from \"%s\" to \"%s\", which this "
+                   "run of the job has chained: end it, and start it from that checkpoint",
+                   m->id, old->from_uid, old->to_uid);
   bool main = !*old->output || !strcmp(old->output, "main");
   return sc_fail(err, SC_ESTATE,
                  "checkpoint %" PRIu64 " holds data in flight from \"%s\"%s%s%s to \"%s\" (%s, "
@@ -172,8 +183,10 @@ static int plan_channel(sc_inflight_plan_t *plan, const sc_metadata_t *m,
     return 0; /* its watermark alone binds nobody: the real channel begins with it */
   const sc_metadata_edge_t *edge = &m->edges[h->inflight.edge];
   int rc = check_kind(m, edge, h, err);
-  if (rc == 0)
-    rc = find_edge(m, edge, edges, plan->n_edges, &old.edge, err);
+  old.edge = find_edge(edge, edges, plan->n_edges);
+  bool chained = old.edge < plan->n_edges && edges[old.edge].chained;
+  if (rc == 0 && (old.edge == plan->n_edges || chained))
+    rc = refuse_edge(m, edge, chained, err);
   if (rc == 0 && h->inflight.tagged)
     rc = check_groups(m, &edges[old.edge], err);
   if (rc < 0)
@@ -182,6 +195,18 @@ static int plan_channel(sc_inflight_plan_t *plan, const sc_metadata_t *m,
     plan->generation = h->inflight.generation + 1;
   give(plan, &edges[old.edge], &old);
   return 0;
+}
+
+void sc_inflight_edges(const sc_metadata_t *m, const sc_inflight_edge_t *edges, uint32_t n_edges,
+                       bool *flags) {
+  handles_t all = collect(m);
+  for (uint32_t i = 0; i < all.n; i++) {
+    const sc_handle_inflight_t *f = &all.list[i]->inflight;
+    uint32_t edge = find_edge(&m->edges[f->edge], edges, n_edges);
+    if (f->bytes && edge < n_edges)
+      flags[edge] = true;
+  }
+  free(all.list);
 }
 
 int sc_inflight_plan(const sc_metadata_t *m, const sc_inflight_edge_t *edges, uint32_t n_edges,

@@ -10,9 +10,17 @@
  * generations, and nothing else before they are drained: what was sent by an older attempt comes
  * before what a newer one sent.
  *
- * Edges are known by (from, output, to, port, partitioner, ordinal), never by their position.
- * Refused (SC_ESTATE): data of an edge that has no equal in the new graph, and data of an edge by
- * key whose receiver's max_parallelism has changed. SC_ECORRUPT: data that no checkpoint can hold.
+ * Edges are known by (from, output, to, port, partitioner, ordinal), never by their position; an
+ * edge for which the user named no exchange as rebalance, also where equal parallelisms have made
+ * it forward (graph.h). Then the virtual channels of receiver mod parallelism hold up its one real
+ * channel, as they do on any edge. Whether that edge will be captured again is not asked here: it
+ * is not while it is forward, and a checkpoint that overtakes elsewhere starts at such a receiver
+ * when it has read them.
+ *
+ * Refused (SC_ESTATE): data of an edge that has no equal in the new graph, or one inside a chain,
+ * where nothing could give it out (so whoever lays out the graph asks sc_inflight_edges first), and
+ * data of an edge by key whose receiver's max_parallelism has changed. SC_ECORRUPT: data that no
+ * checkpoint can hold.
  *
  * Threads: pure. Ownership: create/destroy; a plan borrows handles from the metadata.
  */
@@ -22,8 +30,9 @@
 #include "metadata.h"
 
 typedef struct sc_inflight_edge { /* of the new graph */
-  const char *from_uid;     /* NULL: both ends are chained, so there is no exchange */
-  const char *output, *to_uid, *partitioner;
+  const char *from_uid, *output, *to_uid;
+  const char *partitioner;  /* that it is known by */
+  bool chained;             /* there is no exchange */
   uint32_t port, ordinal;
   uint32_t parallelism, max_parallelism; /* of the receiver */
 } sc_inflight_edge_t;
@@ -41,6 +50,9 @@ typedef struct sc_virtual_channel {
 
 typedef struct sc_inflight_plan sc_inflight_plan_t;
 
+/* Flags those of the new graph's edges on which something is in flight; others stay as they are. */
+void sc_inflight_edges(const sc_metadata_t *m, const sc_inflight_edge_t *edges, uint32_t n_edges,
+                       bool *flags);
 /* *out is NULL where nothing was in flight; 0 or a refusal. */
 int sc_inflight_plan(const sc_metadata_t *m, const sc_inflight_edge_t *edges, uint32_t n_edges,
                      sc_inflight_plan_t **out, sc_error_t *err);

@@ -40,7 +40,8 @@ static void plan_keyed(const sc_metadata_operator_t *old, sc_key_range_t owned,
   }
 }
 
-static void plan_watermarks(const sc_metadata_operator_t *old, sc_restore_operator_t *plan) {
+static void plan_watermarks(const sc_metadata_operator_t *old, bool level,
+                            sc_restore_operator_t *plan) {
   int64_t watermark = INT64_MAX, forwarded = INT64_MAX;
   bool idle = true;
   for (uint32_t i = 0; i < old->parallelism; i++) {
@@ -53,7 +54,7 @@ static void plan_watermarks(const sc_metadata_operator_t *old, sc_restore_operat
   }
   for (uint32_t i = 0; i < plan->parallelism; i++) {
     sc_restore_subtask_t *to = &plan->subtasks[i];
-    bool same = plan->parallelism == old->parallelism ||
+    bool same = (plan->parallelism == old->parallelism && !level) ||
                 (SC_PLANTED(OWN_WATERMARK) && i < old->parallelism);
     to->watermark = same ? old->subtasks[i].state.watermark : watermark;
     to->forwarded = same ? old->subtasks[i].state.forwarded : forwarded;
@@ -95,7 +96,8 @@ static bool all_ended(const sc_metadata_operator_t *old) {
 }
 
 int sc_redistribute(const sc_metadata_operator_t *old, uint32_t parallelism,
-                    uint32_t max_parallelism, sc_restore_operator_t **out, sc_error_t *err) {
+                    uint32_t max_parallelism, bool level, sc_restore_operator_t **out,
+                    sc_error_t *err) {
   int rc = check(old, parallelism, max_parallelism, err);
   if (rc < 0)
     return rc;
@@ -105,7 +107,7 @@ int sc_redistribute(const sc_metadata_operator_t *old, uint32_t parallelism,
   plan->subtasks = sc_calloc(parallelism, sizeof *plan->subtasks);
   for (uint32_t i = 0; max_parallelism == old->max_parallelism && i < parallelism; i++)
     plan_keyed(old, sc_key_range(max_parallelism, parallelism, i), &plan->subtasks[i]);
-  plan_watermarks(old, plan);
+  plan_watermarks(old, level, plan);
   rc = sc__list_plan(old, plan, err);
   if (rc < 0) {
     sc_restore_operator_destroy(plan);

@@ -9,8 +9,10 @@
  * keeps its own. Union: everything to everyone. Broadcast: new subtask i gets the copy of old
  * reporting entry (i mod number of reporting ones), also when the parallelism is unchanged; an
  * entry without items reports nothing. A list that gets no items at a subtask is absent there.
- * Watermarks: with unchanged parallelism the subtask's own; else the least of all old ones (and
- * idle only if all were).
+ * Watermarks: with unchanged parallelism the subtask's own; else, or where the caller says `level`,
+ * the least of all old ones (and idle only if all were). Level are operators whose subtasks are fed
+ * otherwise than before though there are as many: what is ahead of others must not meet what these
+ * had still to come.
  * Finished: only if every old subtask had ended or finished.
  *
  * Threads: pure. Ownership: the plan borrows from the metadata; list bytes are its own.
@@ -52,7 +54,8 @@ typedef struct sc_restore_operator {
  * state, or when parallelism > max_parallelism; SC_ECORRUPT when list bytes are damaged. Old tasks
  * that were chained are planned each by itself, so none takes its max_parallelism from another. */
 int sc_redistribute(const sc_metadata_operator_t *old, uint32_t parallelism,
-                    uint32_t max_parallelism, sc_restore_operator_t **out, sc_error_t *err);
+                    uint32_t max_parallelism, bool level, sc_restore_operator_t **out,
+                    sc_error_t *err);
 void sc_restore_operator_destroy(sc_restore_operator_t *plan); /* NULL is fine */
 
 /* List-state bytes (SC_HANDLE_LIST), written and read one list at a time. */

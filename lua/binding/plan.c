@@ -154,20 +154,25 @@ static int add_operator(lua_State *L, lsc_plan_t *p, int number, lua_Integer par
   return rc < 0 ? rc : 0;
 }
 
-/* The edge's table is on top. */
+/* The edge's table is on top. What became of one for which the user named no exchange is no news:
+ * the graph goes by the same rule. */
 static int add_edge(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   const char *name = lsc_field_str(L, "partitioner", NULL);
   const char *output = lsc_field_str(L, "output", NULL);
+  output = output ? output : "main";
   int partitioner = sc_partitioner_from_name(name ? name : "");
   if (partitioner < 0)
     return sc_fail(err, SC_EUNSUPPORTED, "there is no partitioner \"%s\"", name ? name : "");
   uint32_t from = (uint32_t)lsc_field_int(L, "from", 0), to = (uint32_t)lsc_field_int(L, "to", 0);
+  if (lsc_field_bool(L, "unnamed"))
+    return sc_graph_connect_unnamed(p->graph, from - 1, output, to - 1,
+                                    (uint32_t)lsc_field_int(L, "port", 0), err);
   uint32_t port = (uint32_t)lsc_field_int(L, "port", 0), n_key = 0;
   const char **key = NULL;
   int top = lua_gettop(L);
   if (push_table(L, "key"))
     key = strings(L, &n_key);
-  int rc = sc_graph_connect(p->graph, from - 1, output ? output : "main", to - 1, port,
+  int rc = sc_graph_connect(p->graph, from - 1, output, to - 1, port,
                             (sc_partitioner_kind_t)partitioner, key, n_key, err);
   lua_settop(L, top);
   return rc;

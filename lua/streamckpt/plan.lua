@@ -104,6 +104,7 @@ local function edges_of(nodes, numbers, job_parallelism)
       edges[#edges + 1] = {
         from = numbers[origin.node], output = origin.output, to = i, port = 0,
         partitioner = partitioner_of(origin, node, job_parallelism), key = origin.key,
+        unnamed = origin.partitioner == nil,
       }
     end
   end

@@ -64,15 +64,6 @@ function sim_graph.plans(env, asked, count)
   return widths, plans
 end
 
---- Are records dealt in the same ways in two plans? What an unaligned checkpoint holds in an exchange can go
--- nowhere else.
-function sim_graph.same_exchanges(plan, other)
-  for i, edge in ipairs(plan.edges) do
-    if edge.partitioner ~= other.edges[i].partitioner then return false end
-  end
-  return true
-end
-
 -- ---- sinks and sources ----
 
 local SINK_KINDS = { collect_sink = "collect", file_sink = "file", print_sink = "calls", sink = "calls" }

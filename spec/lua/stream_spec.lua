@@ -68,6 +68,7 @@ describe("the graph", function()
     env:from_file("f"):parallelism(1):map(keep):map(keep):print():parallelism(2)
     local plan = plan_of(env)
     assert.same({ "1>2 rebalance", "2>3 forward", "3>4 forward" }, edges(plan))
+    for _, edge in ipairs(plan.edges) do assert.is_true(edge.unnamed) end -- the engine decides again
     assert.same({ 1, 0, 0, 2 }, { plan.operators[1].parallelism, plan.operators[2].parallelism,
       plan.operators[3].parallelism, plan.operators[4].parallelism })
     env = sc.env { parallelism = 2 }
@@ -75,7 +76,9 @@ describe("the graph", function()
     s:rebalance():map(keep)
     s:broadcast():map(keep)
     s:forward():map(keep)
-    assert.same({ "1>2 rebalance", "1>3 broadcast", "1>4 forward" }, edges(plan_of(env)))
+    plan = plan_of(env)
+    assert.same({ "1>2 rebalance", "1>3 broadcast", "1>4 forward" }, edges(plan))
+    for _, edge in ipairs(plan.edges) do assert.is_false(edge.unnamed) end
   end)
 
   it("refuses forward between different widths", function()
@@ -289,7 +292,7 @@ describe("uids", function()
   it("267. derived ones are the same in another process", function()
     local script = [[
       package.loaded["streamckpt.core"] = {
-        array = function(t) return t end,
+        array = function(t) return setmetatable(t, {}) end,
         start = function(plan)
           for _, o in ipairs(plan.operators) do io.write(o.uid, " ") end
           return nil, "EFAILED: done", "EFAILED"

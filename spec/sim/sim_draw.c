@@ -59,7 +59,7 @@ static void add_input(sc_random_t *r, sim_plan_t *p, sim_node_t *to, int from, b
   if (to->n_inputs == SIM_INPUTS)
     return;
   sim_input_t *in = &to->inputs[to->n_inputs++];
-  *in = (sim_input_t){from, side, draw_edge(r, to)};
+  *in = (sim_input_t){from, side, draw_edge(r, to), false};
   if (in->edge == SC_FORWARD && to->n_inputs == 1)
     to->class = p->nodes[from].class;
 }
@@ -317,7 +317,7 @@ static void draw_stalls(sim_plan_t *p) {
  * much is, and the process dies when it has just been kept. */
 static void draw_into_counting(sim_plan_t *p) {
   sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 510));
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 511));
   if (!one_in(&r, 12) || p->first.mode == SIM_ALIGNED || p->no_checkpoints)
     return;
   p->modes = p->at_least_once = p->alternates = true;
@@ -333,6 +333,21 @@ static void draw_into_counting(sim_plan_t *p) {
         .kind = SIM_CRASH_DONE, .after = 1 + i, .at = below(&r, 100), .power = one_in(&r, 2)};
 }
 
+/* Of the edges that are dealt by turns most are so because nobody asked for anything, and become
+ * straight, or chained, where a life has given both ends one parallelism. Apart, too. */
+static void draw_unnamed(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 510));
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    for (uint32_t k = 0; k < p->nodes[i].n_inputs; k++) {
+      sim_input_t *in = &p->nodes[i].inputs[k];
+      bool uneven = in->edge == SC_FORWARD && p->nodes[in->from].class != p->nodes[i].class;
+      in->unnamed = (in->edge == SC_REBALANCE || uneven) && !one_in(&r, 3);
+      if (in->unnamed)
+        in->edge = SC_REBALANCE;
+    }
+}
+
 /* Drawn apart from the rest, too. There has to be an older one. */
 static void draw_older(sim_plan_t *p) {
   sc_random_t r;
@@ -346,8 +361,26 @@ static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partition
   sim_node_t *n = add_node(p, r, SIM_MAP);
   n->map = SIM_FLAT;
   n->new_chain = true;
-  n->inputs[n->n_inputs++] = (sim_input_t){from, false, edge};
+  n->inputs[n->n_inputs++] = (sim_input_t){from, false, edge, false};
   return n;
+}
+
+/* Two operators in a row, with much in flight between them, that are now and then chained. */
+static void draw_pair(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 511));
+  if (p->first.mode == SIM_ALIGNED || !one_in(&r, 3) || p->n_nodes + 3 > SIM_NODES)
+    return;
+  int at = (int)p->n_nodes;
+  draw_source(p, &r);
+  sim_node_t *map = add_map(p, &r, at, SC_REBALANCE);
+  map->new_chain = false;
+  map->inputs[0].unnamed = true;
+  map->slow_ns = ONE_OF(&r, 100000, 500000, 3000000);
+  p->nodes[at].records = 40 + below(&r, 80);
+  p->nodes[at].pause_ms = 0;
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 1, false, SC_REBALANCE, one_in(&r, 2)};
+  p->nodes[at + 2].n_inputs = 1;
 }
 
 /* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
@@ -364,12 +397,12 @@ static void draw_knot(sim_plan_t *p) {
   draw_source(p, &r);
   sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
   sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
-  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE};
+  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE, false};
   sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
-  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE};
+  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE, false};
   last->class = first->class;
   last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
-  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE};
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE, false};
   p->nodes[at + 5].n_inputs = 1;
   if (one_in(&r, 2))
     return;
@@ -415,6 +448,8 @@ void sim_draw(sim_plan_t *p) {
     draw_apart(p, &r);
   draw_starts(p);
   draw_changes(p);
+  draw_unnamed(p);
+  draw_pair(p);
   draw_knot(p);
   draw_followers(p);
   draw_drains(p);

@@ -65,8 +65,11 @@ static int connect(sim_job_t *j, sc_graph_t *g, uint32_t i, const int *index, sc
   for (uint32_t k = 0; rc == 0 && k < j->plan->nodes[i].n_inputs; k++) {
     const sim_input_t *in = &j->plan->nodes[i].inputs[k];
     bool hash = in->edge == SC_HASH;
-    rc = sc_graph_connect(g, (uint32_t)index[in->from], in->side ? "pt" : "main",
-                          (uint32_t)index[i], 0, in->edge, hash ? key : NULL, hash ? 1 : 0, err);
+    const char *output = in->side ? "pt" : "main";
+    uint32_t from = (uint32_t)index[in->from], to = (uint32_t)index[i];
+    rc = in->unnamed ? sc_graph_connect_unnamed(g, from, output, to, 0, err)
+                     : sc_graph_connect(g, from, output, to, 0, in->edge, hash ? key : NULL,
+                                        hash ? 1 : 0, err);
   }
   return rc < 0 ? rc : 0;
 }

@@ -159,7 +159,8 @@ static void print_node(const sim_node_t *n, const sim_plan_t *p, sc_buf_t *out) 
   static const char *const maps[] = {"same", "filter", "flat", "rekey"};
   sc_buf_printf(out, "  %-7s x%u ", n->uid, sim_plan_parallelism(p, n->class, 0));
   for (uint32_t i = 0; i < n->n_inputs; i++)
-    sc_buf_printf(out, " <-%s- %s%s", sc_partitioner_name(n->inputs[i].edge),
+    sc_buf_printf(out, " <-%s- %s%s",
+                  n->inputs[i].unnamed ? "unnamed" : sc_partitioner_name(n->inputs[i].edge),
                   p->nodes[n->inputs[i].from].uid, n->inputs[i].side ? ".pt" : "");
   switch (n->kind) {
     case SIM_SOURCE:

@@ -28,6 +28,7 @@ typedef struct sim_input {
   int from;  /* node */
   bool side; /* its output "pt" instead of "main" */
   sc_partitioner_kind_t edge;
+  bool unnamed; /* a rebalance that nobody asked for: forward where the parallelism is the same */
 } sim_input_t;
 
 typedef struct sim_node {

@@ -129,6 +129,8 @@ void sim_tally_log(sim_tally_t *t, const char *line) {
     sim_tally_add(t, SIM_TALLY_SUPERSEDED);
   if (strstr(line, "the rest runs on"))
     sim_tally_add(t, SIM_TALLY_ALONE);
+  if (strstr(line, "are not chained in this run"))
+    sim_tally_add(t, SIM_TALLY_UNCHAINED);
   if (strstr(line, "in a row than tolerable_failures"))
     sim_tally_add(t, SIM_TALLY_INTOLERABLE);
 }

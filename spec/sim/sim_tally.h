@@ -60,6 +60,7 @@
   XX(RESCALED, "at another parallelism")                                                           \
   XX(IN_FLIGHT, "with data in flight")                                                             \
   XX(RESCALED_IN_FLIGHT, "at another parallelism, with data in flight")                            \
+  XX(UNCHAINED, "with data in flight between operators that would be chained")                     \
   XX(NETWORK_IN_FLIGHT, "with other buffers, and data in flight")                                  \
   XX(TO_OVERTAKING, "from an aligned checkpoint to ones that may overtake")                        \
   XX(TO_ALIGNED, "with data in flight, to aligned checkpoints")                                    \

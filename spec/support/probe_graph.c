@@ -1,7 +1,9 @@
 #include "probe_graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "../../core/base/mem.h"
 #include "../../core/runtime/regions.h"
 
 /* ---- reading a graph ---- */
@@ -69,11 +71,31 @@ static int add_edge(lua_State *L, sc_graph_t *g, sc_error_t *err) {
   lua_geti(L, -2, 2);
   uint32_t from = (uint32_t)lua_tointeger(L, -2) - 1, to = (uint32_t)lua_tointeger(L, -1) - 1;
   lua_pop(L, 2);
-  int by = sc_partitioner_from_name(probe_opt_str(L, "by", "forward"));
+  const char *name = probe_opt_str(L, "by", "forward");
+  if (strcmp(name, "unnamed") == 0)
+    return sc_graph_connect_unnamed(g, from, probe_opt_str(L, "output", "main"), to,
+                                    (uint32_t)probe_opt_int(L, "port", 0), err);
+  int by = sc_partitioner_from_name(name);
   luaL_argcheck(L, by >= 0, 1, "no partitioner");
   return sc_graph_connect(g, from, probe_opt_str(L, "output", "main"), to,
                           (uint32_t)probe_opt_int(L, "port", 0), (sc_partitioner_kind_t)by,
                           n ? key : NULL, n, err);
+}
+
+/* unchain = {edges, from 1} */
+static void unchain(lua_State *L, sc_graph_t *g) {
+  lua_getfield(L, -1, "unchain");
+  bool *flags = sc_calloc(g->n_edges, sizeof *flags);
+  lua_Integer n = lua_isnil(L, -1) ? 0 : luaL_len(L, -1);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_geti(L, -1, i);
+    flags[lua_tointeger(L, -1) - 1] = true;
+    lua_pop(L, 1);
+  }
+  if (n)
+    sc_graph_unchain(g, flags);
+  free(flags);
+  lua_pop(L, 1);
 }
 
 sc_graph_t *probe_read_graph(lua_State *L, sc_error_t *err) {
@@ -92,6 +114,8 @@ sc_graph_t *probe_read_graph(lua_State *L, sc_error_t *err) {
   }
   if (rc >= 0)
     rc = sc_graph_finish(g, err);
+  if (rc >= 0)
+    unchain(L, g);
   if (rc >= 0)
     return g;
   sc_graph_destroy(g);
@@ -131,7 +155,21 @@ static void push_task(lua_State *L, const sc_graph_t *g, uint32_t task) {
   lua_setfield(L, -2, "subtask");
 }
 
-/* graph(spec): {chains, tasks (their senders), ordinals, max_parallelism by uid} or nil, error */
+static void push_partitioners(lua_State *L, const sc_graph_t *g) {
+  lua_newtable(L);
+  lua_newtable(L);
+  for (uint32_t i = 0; i < g->n_edges; i++) {
+    lua_pushstring(L, sc_partitioner_name(g->edges[i].partitioner));
+    lua_rawseti(L, -3, i + 1);
+    lua_pushstring(L, sc_partitioner_name(g->edges[i].known_as));
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -3, "known_as");
+  lua_setfield(L, -2, "partitioners");
+}
+
+/* graph(spec): {chains, tasks (their senders), ordinals, partitioners, known_as,
+ * max_parallelism by uid} or nil, error */
 static int graph_build(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   lua_settop(L, 1);
@@ -157,6 +195,7 @@ static int graph_build(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "ordinals");
+  push_partitioners(L, g);
   lua_newtable(L);
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     lua_pushinteger(L, g->nodes[i].max_parallelism);

@@ -313,25 +313,45 @@ static int plan_gc(lua_State *L) {
   return 0;
 }
 
-/* inflight_plan(metadata, {edge as in metadata, with parallelism, max_parallelism; or false}) */
-static int inflight_plan(lua_State *L) {
-  sc_error_t err = SC_ERROR_INIT;
-  sc_inflight_edge_t edges[EDGES_MAX];
+/* Edges as in metadata, with parallelism, max_parallelism, chained: the array at 2. */
+static uint32_t read_edges(lua_State *L, sc_inflight_edge_t *edges) {
   uint32_t n = (uint32_t)luaL_len(L, 2);
   luaL_argcheck(L, n <= EDGES_MAX, 2, "too many edges");
   for (uint32_t i = 0; i < n; i++) {
     lua_geti(L, 2, i + 1);
-    edges[i] = (sc_inflight_edge_t){0};
-    if (lua_istable(L, -1))
-      edges[i] = (sc_inflight_edge_t){
-          .from_uid = probe_opt_str(L, "from", ""), .output = probe_opt_str(L, "output", "main"),
-          .to_uid = probe_opt_str(L, "to", ""), .partitioner = probe_opt_str(L, "partitioner", ""),
-          .port = (uint32_t)probe_opt_int(L, "port", 0),
-          .ordinal = (uint32_t)probe_opt_int(L, "ordinal", 0),
-          .parallelism = (uint32_t)probe_opt_int(L, "parallelism", 1),
-          .max_parallelism = (uint32_t)probe_opt_int(L, "max_parallelism", 128)};
+    edges[i] = (sc_inflight_edge_t){
+        .from_uid = probe_opt_str(L, "from", ""), .output = probe_opt_str(L, "output", "main"),
+        .to_uid = probe_opt_str(L, "to", ""), .partitioner = probe_opt_str(L, "partitioner", ""),
+        .chained = probe_opt_bool(L, "chained"), .port = (uint32_t)probe_opt_int(L, "port", 0),
+        .ordinal = (uint32_t)probe_opt_int(L, "ordinal", 0),
+        .parallelism = (uint32_t)probe_opt_int(L, "parallelism", 1),
+        .max_parallelism = (uint32_t)probe_opt_int(L, "max_parallelism", 128)};
     lua_pop(L, 1); /* the strings live as long as the table */
   }
+  return n;
+}
+
+/* inflight_edges(metadata, edges) -> {whether something is in flight on each} */
+static int inflight_edges(lua_State *L) {
+  sc_inflight_edge_t edges[EDGES_MAX];
+  bool flags[EDGES_MAX] = {false};
+  uint32_t n = read_edges(L, edges);
+  sc_metadata_t *m = probe_to_metadata(L, 1);
+  sc_inflight_edges(m, edges, n, flags);
+  sc_metadata_destroy(m);
+  lua_newtable(L);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushboolean(L, flags[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* inflight_plan(metadata, edges) */
+static int inflight_plan(lua_State *L) {
+  sc_error_t err = SC_ERROR_INIT;
+  sc_inflight_edge_t edges[EDGES_MAX];
+  uint32_t n = read_edges(L, edges);
   plan_t *p = lua_newuserdatauv(L, sizeof *p, 0);
   *p = (plan_t){probe_to_metadata(L, 1), NULL};
   if (luaL_newmetatable(L, PLAN_TYPE)) {
@@ -492,6 +512,7 @@ void probe_inflight(lua_State *L) {
                                        {"inflight_files_run", files_run},
                                        {"inflight_files_tell", files_tell},
                                        {"inflight_files_buffers", files_buffers},
+                                       {"inflight_edges", inflight_edges},
                                        {"inflight_plan", inflight_plan},
                                        {"inflight_plan_of", inflight_plan_of},
                                        {"inflight_plan_generation", inflight_plan_generation},

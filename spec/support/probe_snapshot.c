@@ -333,13 +333,13 @@ static void push_plan(lua_State *L, const sc_restore_subtask_t *t) {
   lua_setfield(L, -2, "keyed");
 }
 
-/* redistribute(operator, parallelism, max_parallelism) -> {finished, subtasks...} */
+/* redistribute(operator, parallelism, max_parallelism, level) -> {finished, subtasks...} */
 static int redistribute(lua_State *L) {
   sc_error_t err = SC_ERROR_INIT;
   sc_metadata_t *m = probe_to_operator(L, 1);
   sc_restore_operator_t *plan;
   int rc = sc_redistribute(&m->operators[0], (uint32_t)luaL_checkinteger(L, 2),
-                           (uint32_t)luaL_checkinteger(L, 3), &plan, &err);
+                           (uint32_t)luaL_checkinteger(L, 3), lua_toboolean(L, 4), &plan, &err);
   if (rc == 0) {
     lua_newtable(L);
     lua_pushboolean(L, plan->finished);

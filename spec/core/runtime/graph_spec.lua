@@ -105,6 +105,55 @@ describe("tasks", function()
   end)
 end)
 
+describe("an edge for which the user named no exchange", function()
+  local function two(from, to)
+    return { source("a", { parallelism = from }), { uid = "b", parallelism = to } }
+  end
+
+  it("is forward, and chained, between equal parallelisms, else rebalance", function()
+    for _, case in ipairs { { 1, 1, "forward", "a,b" }, { 3, 3, "forward", "a,b" },
+                            { 1, 2, "rebalance", "a|b" }, { 3, 2, "rebalance", "a|b" } } do
+      local g = assert(build(two(case[1], case[2]), { { 1, 2, by = "unnamed" } }))
+      assert.same({ case[3], case[4] }, { g.partitioners[1], chains(g) })
+    end
+  end)
+
+  it("is known as the same rebalance at any parallelism, beside others of the same two", function()
+    local edges = { { 1, 2, by = "rebalance" }, { 1, 2, by = "unnamed" }, { 1, 2, by = "unnamed" },
+                    { 1, 2, by = "rebalance" } }
+    local even, uneven = assert(build(two(2, 2), edges)), assert(build(two(2, 3), edges))
+    assert.same({ "rebalance", "forward", "forward", "rebalance" }, even.partitioners)
+    assert.same({ "rebalance", "rebalance", "rebalance", "rebalance" }, uneven.partitioners)
+    for _, g in ipairs { even, uneven } do
+      assert.same({ "rebalance", "rebalance", "rebalance", "rebalance" }, g.known_as)
+      assert.same({ 0, 1, 2, 3 }, g.ordinals)
+    end
+    -- One that was asked to be forward is another.
+    local g = assert(build(two(2, 2), { { 1, 2 }, { 1, 2, by = "unnamed" } }))
+    assert.same({ "forward", "rebalance", 0, 0 }, { g.known_as[1], g.known_as[2], g.ordinals[1], g.ordinals[2] })
+  end)
+
+  it("needs an operator and an output, as any does", function()
+    refused('has no output "late"', two(1, 1), { { 1, 2, output = "late", by = "unnamed" } })
+    refused("does not exist", two(1, 1), { { 1, 3, by = "unnamed" } })
+  end)
+end)
+
+describe("a chain that is cut for one run", function()
+  it("is two, whose tasks are numbered and fed as those of any forward edge", function()
+    local g = assert(probe.graph {
+      nodes = { source("a", { parallelism = 2 }), { uid = "b", parallelism = 2 }, { uid = "c", parallelism = 2 },
+                { uid = "d", parallelism = 2 } },
+      edges = { { 1, 2, by = "unnamed" }, { 2, 3, by = "unnamed" }, { 1, 4, by = "hash" } }, unchain = { 2 },
+    })
+    assert.equal("a,b|d|c", chains(g))
+    assert.equal("forward", g.partitioners[2])
+    assert.same({ { chain = 1, subtask = 0 }, { chain = 1, subtask = 1 }, { 0, 1, chain = 2, subtask = 0 },
+                  { 0, 1, chain = 2, subtask = 1 }, { 0, chain = 3, subtask = 0 },
+                  { 1, chain = 3, subtask = 1 } }, g.tasks)
+  end)
+end)
+
 describe("what a graph refuses", function()
   it("011, 247: parallelisms out of range, by name and with both numbers", function()
     for _, case in ipairs {

@@ -6,7 +6,7 @@ local function edge(t)
   t = t or {}
   return { from = t.from or "a", output = t.output or "main", to = t.to or "b",
            partitioner = t.partitioner or "hash", port = t.port or 0, ordinal = t.ordinal or 0,
-           parallelism = t.parallelism, max_parallelism = t.max_parallelism or M }
+           chained = t.chained, parallelism = t.parallelism, max_parallelism = t.max_parallelism or M }
 end
 
 local function range(i, p, m) return (i * m + p - 1) // p, ((i + 1) * m - 1) // p end
@@ -172,11 +172,24 @@ describe("inflight_plan", function()
     local old = snapshot(two(keyed, round), handles)
     local function new(t) local e = edge(t); e.parallelism = 2; return e end
     -- the order of a union turned round, a chained edge and another one in between
-    local plan = assert(probe.inflight_plan(old, { new(round), false, new(side), new(keyed) }))
+    local plan = assert(probe.inflight_plan(old, { new(round), edge { to = "x", partitioner = "forward", chained = true },
+                                                 new(side), new(keyed) }))
     assert.same({ 0, 1 }, { #probe.inflight_plan_of(plan, 3, 0), #probe.inflight_plan_of(plan, 3, 1) })
     assert.same({ 1, 0 }, { #probe.inflight_plan_of(plan, 0, 0), #probe.inflight_plan_of(plan, 0, 1) })
     assert.equal(3, probe.inflight_plan_of(plan, 3, 1)[1].edge)
     for r = 0, 1 do assert.same({}, probe.inflight_plan_of(plan, 2, r)) end
+  end)
+
+  it("tells on which edges something is in flight, also inside a chain; watermarks are nothing", function()
+    local round = { partitioner = "rebalance" }
+    local m = snapshot({ edge(), edge(round), edge { from = "gone" }, edge { to = "quiet" } }, {
+      flight { edge = 1 }, flight { edge = 2, first = 0, last = M - 1 },
+      flight { edge = 3, bytes = 0, watermark = 4, first = 0, last = M - 1 },
+    })
+    round.chained, round.parallelism = true, 1
+    assert.same({ false, false, true, false }, probe.inflight_edges(m, {
+      edge { partitioner = "rebalance", ordinal = 1 }, edge { parallelism = 1 }, edge(round),
+      edge { to = "quiet", parallelism = 1 } }))
   end)
 
   it("nothing in flight is no plan, also where only watermarks were kept", function()
@@ -207,9 +220,16 @@ describe("inflight_plan", function()
         refused(m, { edge(other) }, "ESTATE", "checkpoint 42", '"a" (output "late") to "b"', "hash",
                 "input 1", "savepoint")
       end
-      refused(m, { false }, "ESTATE", "savepoint") -- chained now
       refused(m, {}, "ESTATE", "savepoint")
       assert(probe.inflight_plan(m, { edge { output = "late", port = 1, parallelism = 1 } }))
+    end)
+
+    it("data of an edge inside a chain, which a new start would not have", function()
+      local m = snapshot({ edge { partitioner = "rebalance" } }, { flight {} })
+      local inside = edge { partitioner = "rebalance", parallelism = 1, chained = true }
+      refused(m, { inside }, "ESTATE", "checkpoint 42", '"a" to "b"', "chained", "start it from")
+      inside.chained = false
+      assert(probe.inflight_plan(m, { inside }))
     end)
 
     it("data by key where max_parallelism has changed, with both numbers", function()

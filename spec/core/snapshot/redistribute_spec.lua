@@ -361,6 +361,9 @@ describe("redistribute: watermarks and ends", function()
       assert.equal(5, plan[i].forwarded)
       assert.is_false(plan[i].idle)
     end
+    for _, level in ipairs { probe.redistribute(op, 3, 8, true)[1], probe.redistribute(op, 3, 8, true)[3] } do
+      assert.same({ 10, 5, false }, { level.watermark, level.forwarded, level.idle }) -- told to level them
+    end
     local idle = { subtasks = { { watermark = 1, idle = true }, { watermark = 2, idle = true } } }
     assert.is_true(probe.redistribute(idle, 1, 128)[1].idle)
   end)
