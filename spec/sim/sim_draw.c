@@ -355,6 +355,7 @@ static void draw_older(sim_plan_t *p) {
   p->older = one_in(&r, 5) && !p->no_checkpoints;
   if (p->older)
     p->retain = (uint32_t)ONE_OF(&r, 2, 3, 3, 5);
+  p->moves = one_in(&r, 5) && !p->no_checkpoints;
 }
 
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {

@@ -7,17 +7,19 @@
 #include "../../core/base/mem.h"
 #include "sim_check.h"
 
-const char *sim_left_checkpoint(const char *path, uint64_t *id) {
+const char *sim_left_checkpoint(const sim_shared_t *shared, const char *path, uint64_t *id) {
+  size_t dir = strlen(sim_job_dir(shared));
   int n = 0;
-  if (sscanf(path, SIM_JOB_DIR "/chk-%" SCNu64 "%n", id, &n) != 1)
+  if (strncmp(path, sim_job_dir(shared), dir) ||
+      sscanf(path + dir, "/chk-%" SCNu64 "%n", id, &n) != 1)
     return NULL;
-  return path + n;
+  return path + dir + n;
 }
 
 /* ---- the job's folder ---- */
 
 typedef struct listed {
-  const char *path;
+  const char *dir, *path;
   bool found;
 } listed_t;
 
@@ -25,7 +27,7 @@ static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subta
                      const sc_handle_t *h) {
   listed_t *l = arg;
   const char *dir = sc_metadata_directory(op, subtask, h);
-  char *path = dir ? sc_format(SIM_JOB_DIR "/%s/%s", dir, h->file) : NULL;
+  char *path = dir ? sc_format("%s/%s/%s", l->dir, dir, h->file) : NULL;
   l->found |= path && strcmp(path, l->path) == 0;
   free(path);
   return 0;
@@ -39,10 +41,10 @@ static int is_listed_here(void *arg, const sc_metadata_operator_t *op, uint32_t 
   return 0;
 }
 
-uint64_t sim_left_lister(const sc_job_scan_t *scan, const char *path) {
+uint64_t sim_left_lister(const sim_shared_t *shared, const sc_job_scan_t *scan, const char *path) {
   uint64_t folder = 0;
-  listed_t l = {path, false};
-  sim_left_checkpoint(path, &folder);
+  listed_t l = {sim_job_dir(shared), path, false};
+  sim_left_checkpoint(shared, path, &folder);
   for (uint32_t i = 0; i < scan->n; i++) {
     if (scan->list[i].state != SC_FOUND_VALID)
       continue;
@@ -56,16 +58,16 @@ uint64_t sim_left_lister(const sc_job_scan_t *scan, const char *path) {
 }
 
 static void look_at_folder(const sim_left_t *l, const sc_job_scan_t *scan, const char *name) {
-  char *dir = sc_path_join(SIM_JOB_DIR, name);
+  char *dir = sc_path_join(sim_job_dir(l->shared), name);
   sc_names_t names;
   uint64_t id = 0;
-  bool checkpoint = sim_left_checkpoint(dir, &id);
+  bool checkpoint = sim_left_checkpoint(l->shared, dir, &id);
   if (!checkpoint && strcmp(name, "lock") && strcmp(name, "ids"))
     sim_wrong(l->shared, "%s is left behind", dir);
   if (checkpoint && sc_storage_names(l->storage, dir, &names, NULL) == 0) {
     for (uint32_t i = 0; i < names.n; i++) {
       char *path = sc_path_join(dir, names.list[i]);
-      if (strcmp(names.list[i], SC_METADATA_NAME) && !sim_left_lister(scan, path))
+      if (strcmp(names.list[i], SC_METADATA_NAME) && !sim_left_lister(l->shared, scan, path))
         sim_wrong(l->shared, "%s is left behind", path);
       free(path);
     }
@@ -78,7 +80,7 @@ static void look_at_folder(const sim_left_t *l, const sc_job_scan_t *scan, const
 
 void sim_left_in_job(const sim_left_t *l, const sc_job_scan_t *scan) {
   sc_names_t names;
-  if (sc_storage_names(l->storage, SIM_JOB_DIR, &names, NULL) == 0)
+  if (sc_storage_names(l->storage, sim_job_dir(l->shared), &names, NULL) == 0)
     for (uint32_t i = 0; i < names.n; i++)
       look_at_folder(l, scan, names.list[i]);
   sc_names_free(&names);
@@ -122,13 +124,17 @@ typedef struct look {
 static int look_at_part(void *arg, const char *name) {
   const look_t *k = arg;
   const sim_left_t *l = k->left;
+  bool pending = strstr(name, ".pending");
+  bool current = strncmp(name + 1, sim_job_id(l->shared), strlen(SIM_JOB_ID)) == 0;
   int node;
-  uint64_t id;
-  bool other = strstr(name, ".pending") &&
-               sscanf(name, "." SIM_JOB_ID ".sink%d.%" SCNu64, &node, &id) == 2 &&
-               !sim_lineage_holds(l->lineage, l->tip, id);
-  bool may = other && (!k->scan || promised_by(k->scan, name));
-  if (!may && (strstr(name, ".inprogress") || strstr(name, ".pending")))
+  uint64_t id = 0;
+  if (!pending && !strstr(name, ".inprogress"))
+    return 0;
+  bool due = pending && sscanf(name + 1 + strlen(SIM_JOB_ID), ".sink%d.%" SCNu64, &node, &id) == 2 &&
+             l->is_due(l->arg, !current && l->shared->moved_from, id);
+  /* What is another job's, nobody but that one sweeps. */
+  bool other = pending && (!k->scan || promised_by(k->scan, name));
+  if (due || (current && !other))
     sim_wrong(l->shared, "%s is left behind", name);
   return 0;
 }

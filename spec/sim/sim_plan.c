@@ -238,6 +238,8 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
   if (p->clock_set_ms)
     sc_buf_printf(out, "  the clock is set now and then, by up to %" PRId64 " ms\n",
                   p->clock_set_ms);
+  if (p->moves)
+    sc_buf_puts(out, "  a start goes on as another job, with a folder of its own\n");
   if (p->stall_one_in)
     sc_buf_printf(out, "  each %uth write of a file takes 50 times as long\n",
                   p->stall_one_in);

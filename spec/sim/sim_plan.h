@@ -117,6 +117,7 @@ typedef struct sim_plan {
   int64_t clock_set_ms;  /* now and then the wall clock is set by up to so much; 0: never */
   bool from_path;        /* some starts name the path of the newest checkpoint */
   bool older;            /* some name that of an older one */
+  bool moves;            /* one begins another job from a checkpoint of this one, and goes on so */
   bool idles;            /* a source's reader without a split says that it is idle */
   bool no_checkpoints;   /* by themselves, and nothing goes wrong */
   bool no_dir;           /* nor can any be asked for */

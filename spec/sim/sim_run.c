@@ -44,6 +44,7 @@ typedef struct run {
   uint64_t written;  /* checkpoints of which _metadata was begun */
   bool canceled;     /* by us, in this life */
   sim_from_t from;   /* where this life begins */
+  bool moved;        /* another job has begun */
   bool left;         /* the life before had gone back, and has come to no checkpoint */
   uint32_t finished; /* lives that ended with a complete job of this history */
   wish_t wishes[SIM_DISTURBANCES]; /* of this life's user */
@@ -61,10 +62,11 @@ static void tell(void *arg, const char *text) {
 
 /* A job's line without its date and its name. */
 static void log_line(void *arg, const char *line) {
-  const char *text = strstr(line, "[" SIM_JOB_ID);
-  tell(arg, text ? text + strlen(SIM_JOB_ID) + 2 : line);
-  /* Ten minutes are never needed: whoever expires then waits for what does not come. */
   run_t *r = arg;
+  const char *text = strchr(line, '[');
+  bool its = text && strncmp(text + 1, sim_job_id(&r->shared), strlen(SIM_JOB_ID)) == 0;
+  tell(arg, its ? text + strlen(SIM_JOB_ID) + 2 : line);
+  /* Ten minutes are never needed: whoever expires then waits for what does not come. */
   sim_tally_log(&r->shared.tally, line);
   if ((r->shared.calm || r->plan.timeout_ms >= SIM_FOR_EVER_MS) && strstr(line, "expired"))
     sim_wrong(&r->shared, "a checkpoint waits in vain: %s", line);
@@ -359,14 +361,17 @@ static void judge_refusal(run_t *r, const sc_error_t *err) {
 static void judge_start(run_t *r, uint64_t id) {
   const sim_from_t *from = &r->from;
   look(r, true);
-  if (from->older && from->id != id)
+  if (from->id && from->id != id)
     sim_wrong(&r->shared, "the job begins from checkpoint %" PRIu64 " instead of %s", id,
               from->text);
   bool committed = sim_check_highest_committed(r->check) > id;
-  if (!sim_check_restored(r->check, id, from->older, from->behind))
+  if (!sim_check_restored(r->check, id, from))
     r->finished = 0;
   look(r, false);
   sim_tally_restored(&r->shared.tally, id);
+  if (from->other)
+    sim_tally_add(&r->shared.tally, r->moved ? SIM_TALLY_MOVED_AGAIN : SIM_TALLY_MOVED);
+  r->moved |= from->other;
   if (from->older) {
     sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER);
     if (committed)
@@ -374,6 +379,17 @@ static void judge_start(run_t *r, uint64_t id) {
   }
   if (r->left && !from->older)
     sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_LEFT);
+}
+
+static void choose_from(run_t *r) {
+  look(r, true);
+  sim_from_choose(&r->from, &r->shared, r->storage);
+  look(r, false);
+  if (!r->from.other || r->shared.moved_from)
+    return;
+  tell(r, "from here on another job goes on");
+  r->shared.moved_from = r->from.id;
+  sim_check_moved(r->check);
 }
 
 /* One life; *state is the job's where it ended. */
@@ -387,9 +403,7 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   begin_world(r);
   tell_begin(r);
   sc_engine_t *engine = sc_engine_create(r->world, &err);
-  look(r, true);
-  sim_from_choose(&r->from, &r->plan, r->life, r->shared.calm, r->storage);
-  look(r, false);
+  choose_from(r);
   sim_job_t plan = {&r->plan, &r->shared, r->places, r->life};
   sim_job_options(&plan, r->from.text, &options);
   options.fallback_older = r->from.behind;
