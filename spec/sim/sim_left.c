@@ -130,7 +130,8 @@ static int look_at_part(void *arg, const char *name) {
   uint64_t id = 0;
   if (!pending && !strstr(name, ".inprogress"))
     return 0;
-  bool due = pending && sscanf(name + 1 + strlen(SIM_JOB_ID), ".sink%d.%" SCNu64, &node, &id) == 2 &&
+  const char *rest = name + 1 + strlen(SIM_JOB_ID);
+  bool due = pending && sscanf(rest, ".sink%d.%" SCNu64, &node, &id) == 2 &&
              l->is_due(l->arg, !current && l->shared->moved_from, id);
   /* What is another job's, nobody but that one sweeps. */
   bool other = pending && (!k->scan || promised_by(k->scan, name));
