@@ -366,6 +366,38 @@ static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partition
   return n;
 }
 
+/* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
+ * `middle`, which another source feeds, too. A checkpoint that comes through that one makes `last`
+ * hold `middle` back until the barrier of `first` comes, who may be in the middle of a record that
+ * it cannot send to `middle`: only overdraft unties it (DESIGN section 4). */
+static bool draw_knot(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 503));
+  if (!one_in(&r, 4) || p->n_nodes + 6 > SIM_NODES)
+    return false;
+  int at = (int)p->n_nodes;
+  draw_source(p, &r);
+  draw_source(p, &r);
+  sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
+  sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
+  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE, false};
+  sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
+  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE, false};
+  last->class = first->class;
+  last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE, false};
+  p->nodes[at + 5].n_inputs = 1;
+  if (one_in(&r, 2))
+    return true;
+  p->timeout_ms = 600000;
+  p->modes = p->networks = p->at_least_once = false;
+  p->first.mode = SIM_OVERTAKING;
+  p->first.overdraft = p->first.floating = 0;
+  p->first.exclusive = 1;
+  p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 200);
+  return true;
+}
+
 /* Two operators in a row, with much in flight between them, that are now and then chained. */
 static void draw_pair(sim_plan_t *p) {
   sc_random_t r;
@@ -382,37 +414,6 @@ static void draw_pair(sim_plan_t *p) {
   p->nodes[at].pause_ms = 0;
   add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 1, false, SC_REBALANCE, one_in(&r, 2)};
   p->nodes[at + 2].n_inputs = 1;
-}
-
-/* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
- * `middle`, which another source feeds, too. A checkpoint that comes through that one makes `last`
- * hold `middle` back until the barrier of `first` comes, who may be in the middle of a record that
- * it cannot send to `middle`: only overdraft unties it (DESIGN section 4). */
-static void draw_knot(sim_plan_t *p) {
-  sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 503));
-  if (!one_in(&r, 4) || p->n_nodes + 6 > SIM_NODES)
-    return;
-  int at = (int)p->n_nodes;
-  draw_source(p, &r);
-  draw_source(p, &r);
-  sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
-  sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
-  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE, false};
-  sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
-  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE, false};
-  last->class = first->class;
-  last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
-  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE, false};
-  p->nodes[at + 5].n_inputs = 1;
-  if (one_in(&r, 2))
-    return;
-  p->timeout_ms = 600000;
-  p->modes = p->networks = p->at_least_once = false;
-  p->first.mode = SIM_OVERTAKING;
-  p->first.overdraft = p->first.floating = 0;
-  p->first.exclusive = 1;
-  p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 200);
 }
 
 /* What a checkpoint holds is best seen by who goes back to it: troubles soon after one is complete,
@@ -450,8 +451,8 @@ void sim_draw(sim_plan_t *p) {
   draw_starts(p);
   draw_changes(p);
   draw_unnamed(p);
-  draw_pair(p);
-  draw_knot(p);
+  if (!draw_knot(p))
+    draw_pair(p);
   draw_followers(p);
   draw_drains(p);
   draw_older(p);
