@@ -374,5 +374,5 @@ uint64_t sc_coordinator_latest(const sc_coordinator_t *c) {
 }
 
 uint64_t sc_coordinator_failures(const sc_coordinator_t *c) {
-  return c->failures.count;
+  return c->failures.in_row;
 }

@@ -415,14 +415,21 @@ static void explain_slow(const sc_explain_input_t *in, uint32_t last, sc_explana
   explain_part(in, last, &p, out);
 }
 
+/* One that is not complete may still turn out slow: only who is missing can be said of it. */
+static void explain_fast(const sc_explain_input_t *in, uint32_t last, sc_explanation_t *out) {
+  char *head = head_of(in);
+  bool waits = last != SC_EXPLAIN_NOBODY && !in->subtasks[last].acknowledged;
+  out->text = waits ? sc_format("%s; %s has not acknowledged it", head, in->subtasks[last].name)
+                    : sc_format("%s; nothing in it was slow", head);
+  free(head);
+}
+
 void sc_explain(const sc_explain_input_t *in, sc_explanation_t *out) {
   *out = (sc_explanation_t){.cause = SC_CAUSE_NONE, .subtask = SC_EXPLAIN_NOBODY};
   uint32_t last = last_subtask(in);
   follow(in, last, out);
   if (in->took_ns + in->waited_ns < in->slow_ns || last == SC_EXPLAIN_NOBODY) {
-    char *head = head_of(in);
-    out->text = sc_format("%s; nothing in it was slow", head);
-    free(head);
+    explain_fast(in, last, out);
     return;
   }
   explain_slow(in, last, out);

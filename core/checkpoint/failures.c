@@ -44,7 +44,7 @@ bool sc_failures_add(sc_failures_t *f, sc_reason_t reason, uint64_t id) {
    * checkpoints for a year must not collect their ids. */
   if (id && f->tolerable >= 0 && !note(f, id))
     return false;
-  f->count++;
+  f->in_row = ++f->count;
   if (f->tolerable < 0 || f->count <= (uint64_t)f->tolerable)
     return false;
   start_anew(f);
@@ -55,5 +55,6 @@ void sc_failures_success(sc_failures_t *f, uint64_t id) {
   if (id <= f->last_success)
     return;
   f->last_success = id;
+  f->in_row = 0;
   start_anew(f);
 }

@@ -21,6 +21,7 @@
 typedef struct sc_failures {
   int64_t tolerable;      /* < 0: unlimited */
   uint64_t count;         /* consecutive failures */
+  uint64_t in_row;        /* the same for the log: also those that were too many, until the next */
   uint64_t last_success;  /* newest completed id; 0 if none */
   uint64_t *ids;          /* ids counted since the last success; not kept where unlimited */
   size_t n_ids, cap_ids;  /* used and allocated entries of ids */

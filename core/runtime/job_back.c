@@ -169,6 +169,9 @@ static int check_committed(sc_job_t *job, const bool *regions, uint64_t id, sc_e
 static int choose_path(sc_job_t *job, const char *path, back_t *out, sc_error_t *err) {
   out->dir = snapshot_folder(path);
   int rc = sc_metadata_read(job->storage, out->dir, &out->metadata, err);
+  if (rc == SC_ENOTFOUND)
+    return sc_fail_cause(err, rc, "%s is no checkpoint: from takes a folder such as "
+                         "DIR/JOB-ID/chk-7, or \"latest\" for the newest", path);
   if (rc >= 0)
     rc = verify(job, out->dir, out->metadata, false, err);
   return rc < 0 ? rc : check_committed(job, NULL, out->metadata->id, err);

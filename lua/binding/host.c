@@ -42,8 +42,12 @@ typedef struct load_args {
   lsc_host_t *host;        /* being made */
 } load_args_t;
 
+/* An address says nothing, so what has no text is called what it is, as the interpreter does. */
 static int to_text(lua_State *L) {
-  luaL_tolstring(L, 1, NULL);
+  if (lua_isnumber(L, 1) || luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL)
+    luaL_tolstring(L, 1, NULL);
+  else
+    lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
   return 1;
 }
 
@@ -141,8 +145,18 @@ static void seed_random(lua_State *L) {
   lua_pop(L, 1);
 }
 
+static char host_here; /* its address is the key in the registry that only states of hosts have */
+
+bool lsc_host_is(lua_State *L) {
+  bool is = lua_rawgetp(L, LUA_REGISTRYINDEX, &host_here) != LUA_TNIL;
+  lua_pop(L, 1);
+  return is;
+}
+
 static int load_root(lua_State *L) {
   load_args_t *args = lua_touserdata(L, 1);
+  lua_pushboolean(L, true);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &host_here);
   luaL_openlibs(L);
   seed_random(L);
   lua_register(L, "print", print_whole);

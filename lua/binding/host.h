@@ -49,6 +49,8 @@ struct lsc_slot_luv *lsc_host_luv(const lsc_host_t *host);
 
 /* The main thread of the state: coroutines are resumed from it. */
 lua_State *lsc_host_state(lsc_host_t *host);
+/* Whether L is a thread of some host's state, so that it runs a job's functions, not the script. */
+bool lsc_host_is(lua_State *L);
 /* Push root.operators[index] on L, a thread of the host. May raise: call it under lsc_protect. */
 void lsc_host_push_spec(lsc_host_t *host, lua_State *L, int index);
 

@@ -27,6 +27,7 @@
 #include "../../core/runtime/engine.h"
 #include "../../core/runtime/world_real.h"
 #include "codec.h"
+#include "host.h"
 #include "job_handle.h"
 #include "leave.h"
 #include "plan.h"
@@ -93,9 +94,18 @@ static void add_sentinel(lua_State *L) {
 
 __attribute__((visibility("default"))) int luaopen_streamckpt_core(lua_State *L);
 
+/* The thread of a slot cannot wait for the engine that it is a part of, least of all at its end. */
+static int refuse_slot(lua_State *L, const char *what) {
+  sc_error_t err = SC_ERROR_INIT;
+  int rc = sc_fail(&err, SC_EINVAL, "a function of a job cannot %s: that is for the script", what);
+  return lsc_push_failure(L, rc, &err);
+}
+
 static int core_start(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
+  if (lsc_host_is(L))
+    return refuse_slot(L, "start another one");
   sc_error_t err = SC_ERROR_INIT;
   sc_engine_t *engine = engine_of_process(&err);
   if (!engine)
@@ -117,6 +127,8 @@ static int core_start(lua_State *L) {
 }
 
 static int core_simulate(lua_State *L) {
+  if (lsc_host_is(L))
+    return refuse_slot(L, "simulate another one");
   return lsc_simulate(L, luaopen_streamckpt_core);
 }
 

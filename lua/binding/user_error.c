@@ -39,7 +39,9 @@ static int describe(lua_State *L) {
   sc_buf_clear(&op->message);
   sc_buf_clear(&op->scratch);
   sc_buf_puts(&op->message, "(error object is ");
-  if (type != LUA_TTABLE) {
+  if (type == LUA_TNIL) {
+    sc_buf_puts(&op->message, "nil)");
+  } else if (type != LUA_TTABLE) {
     luaL_tolstring(L, -1, NULL);
     sc_buf_printf(&op->message, "a %s: %s)", lua_typename(L, type), lua_tostring(L, -1));
   } else if (lsc_encode(L, -1, &op->scratch, NULL) < 0) {

@@ -54,7 +54,7 @@ end
 -- @param options a table, checked strictly; durations are ms or "10s", sizes bytes or "64mb":
 --   name (the script's file name), id (folder of its checkpoints; made from the name),
 --   parallelism (1), max_parallelism (derived), slots: threads (the largest parallelism),
---   checkpoint { interval (0: none), dir, mode ("exactly_once"; "at_least_once": no channel waits for
+--   checkpoint { interval (0: on request), dir, mode ("exactly_once"; "at_least_once": no channel waits for
 --     another, what a failure repeats may count twice), unaligned (false: barriers wait their turn;
 --     true: they may overtake data, which becomes part of the checkpoint), aligned_timeout (0: at once;
 --     they overtake only after so long), timeout ("10min"), min_pause (0: from a completed one to the

@@ -31,6 +31,12 @@ local function close_all(handles)
   end
 end
 
+-- Push the lines of what has come. One that is too long is nobody's mistake here, so it needs no traceback.
+local function push_lines(sink, chunk)
+  local ok, problem = pcall(sink.lines, sink, chunk)
+  if not ok then sink:fail((tostring(problem):gsub("^sink:lines%(chunk%): ", ""))) end
+end
+
 -- What a reader of one stream after another shares: the stream that is read, and whether it may be.
 -- `ended(err, rest)` is called when the stream has ended, with the number of bytes of a line without end.
 local function stream_reader(sink, ended)
@@ -38,7 +44,7 @@ local function stream_reader(sink, ended)
   local reader = {}
   local function on_chunk(err, chunk)
     if not current then return end
-    if chunk then return sink:lines(chunk) end
+    if chunk then return push_lines(sink, chunk) end
     local stream, rest = current, sink:flush()
     current = nil
     stream:close()
@@ -235,7 +241,7 @@ local function read_file(uv, sink)
         closed = true
         return sink:finish()
       end
-      sink:lines(data)
+      push_lines(sink, data)
       read()
     end)
   end

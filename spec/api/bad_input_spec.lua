@@ -73,6 +73,15 @@ describe("bad input", function()
     assert.same({}, trial.names(dir .. "/out"), "the sink's folder is looked at after the job's")
   end)
 
+  it("a path to begin from that is no checkpoint: a folder of checkpoints, or nothing", function()
+    trial.write(dir .. "/one", "a\n")
+    assert(trial.wait(assert(copy(dir, dir .. "/one"))))
+    for _, path in ipairs { dir .. "/ckpt/bad", dir .. "/nothing" } do
+      local message = refused("ENOTFOUND", dir, dir .. "/one", nil, { from = path })
+      assert.matches(path .. " is no checkpoint: from takes a folder such as", message, 1, true)
+    end
+  end)
+
   it("folders without permission to write", function()
     if root() then return pending("root may write everywhere") end
     trial.write(dir .. "/one", "a\n")

@@ -45,6 +45,40 @@ describe("job:checkpoint()", function()
     assert.same({ nil, "EDECLINED: the job has ended (failed)", "EDECLINED" }, { job:checkpoint() })
   end)
 
+  -- Without a last one the end would commit the rest, and a start from the first commit it once more.
+  it("is not the last one of a job without an interval: the end of the input takes one", function()
+    local function env_of()
+      local env = sc.env { name = "rest", log = { level = "off" }, checkpoint = { dir = f:at("ckpt") } }
+      local numbers = env:source { uid = "numbers", splits = function() return { 0 } end,
+        read = function(ctx, _, at)
+          at = at or 0
+          if at == 10 then return nil end
+          local go <close> = at == 5 and io.open(f:at("go")) or nil
+          if at == 5 and not go then return at, 1 end
+          ctx:emit(at)
+          return at + 1
+        end }
+      numbers:to_file(f:at("out"), { format = "lines" }):uid("out")
+      numbers:collect():uid("rows")
+      return env
+    end
+    local function committed()
+      local lines <close> = io.popen("cat '" .. f:at("out") .. "'/*.txt | sort -n | tr '\\n' ' '")
+      return lines:read("a")
+    end
+    local job = assert(env_of():start())
+    local id = assert(job:checkpoint())
+    io.open(f:at("go"), "w"):close()
+    assert(job:wait("1min"))
+    assert.equals(id + 1, job:status().last_checkpoint)
+    assert.equals(10, #job:rows("rows"))
+    assert.equals("0 1 2 3 4 5 6 7 8 9 ", committed())
+    local again = assert(env_of():start { from = "latest" })
+    assert(again:wait("1min"))
+    assert.is_true(again:status().was_complete)
+    assert.equals("0 1 2 3 4 5 6 7 8 9 ", committed())
+  end)
+
   it("is refused in a job without a folder for it", function()
     local job = start { name = "none" }
     local _, message, code = job:checkpoint()

@@ -81,6 +81,29 @@ describe("an error in a user's function", function()
     end))
   end)
 
+  -- In a process of its own: an engine that is taken down from one of its own threads crashes.
+  it("is raised where a function of a job starts another one, or simulates one", function()
+    local out, err, code = p.script([[
+      local sc = require "streamckpt"
+      for _, call in ipairs { "execute", "start", "simulate" } do
+        local env = sc.env { log = { level = "off" } }
+        env:from_values { 1 }:map(function()
+          local inner = sc.env { name = "inner", log = { level = "off" } }
+          inner:from_values { 2 }:collect():uid("c")
+          if call == "start" then return select(2, inner:start()) end
+          if call == "simulate" then return tostring(require("streamckpt.testing").simulate(inner, 1)) end
+          return select(2, pcall(inner.execute, inner))
+        end):collect():uid("c")
+        print(env:execute():rows("c")[1])
+      end
+    ]], p.folder())
+    assert.equals("", err)
+    assert.equals(0, code)
+    local _, starts = out:gsub("EINVAL: a function of a job cannot start another one: that is for the script", "")
+    local _, simulations = out:gsub("EINVAL: a function of a job cannot simulate another one", "")
+    assert.same({ 2, 1 }, { starts, simulations }, out)
+  end)
+
   it("in open ends the job before a record is seen; one in close is only logged", function()
     local folder = p.folder()
     local message = p.failure({}, function(env)

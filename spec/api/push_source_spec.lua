@@ -546,6 +546,17 @@ describe("from_stdin", function()
     assert.matches("EIO: stdin %(stdin%) 1/1: standard input is closed: there is nothing to read", result.stderr)
   end)
 
+  it("says in a sentence that a line is too long", function()
+    local folder = p.folder()
+    p.write(folder .. "/job.lua", SCRIPT)
+    for _, input in ipairs { "head -c 70000000 /dev/zero | exec lua5.4 job.lua", "exec lua5.4 job.lua </dev/zero" } do
+      local result = child.run { command = { "sh", "-c", input }, folder = folder }
+      assert.equals(1, result.code)
+      assert.matches("EIO: stdin %(stdin%) 1/1: a line is longer than 67108864 bytes\n", result.stderr)
+      assert.is_nil(result.stderr:find("sink:lines", 1, true), result.stderr)
+    end
+  end)
+
   it("leaves standard input as it was for the script", function()
     local folder = p.folder()
     p.write(folder .. "/job.lua", [[

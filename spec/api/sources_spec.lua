@@ -184,6 +184,17 @@ describe("source", function()
     end), 1, true)
   end)
 
+  it("tells what 'splits' raises, by its text or else by its type", function()
+    local function raising(object)
+      return p.failure({}, function(env)
+        return env:source { uid = "s", splits = function() error(object, 0) end, read = function() end }
+      end)
+    end
+    assert.matches("EUSER: no such place\n", raising("no such place"), 1, true)
+    assert.matches("EUSER: (error object is a table value)\n", raising({ code = 3 }), 1, true)
+    assert.matches("EUSER: (error object is a nil value)\n", raising(nil), 1, true)
+  end)
+
   it("is asked for its splits once, in one slot", function()
     local folder = p.folder()
     p.run({ parallelism = 3 }, function(env)

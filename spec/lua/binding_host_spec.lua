@@ -44,7 +44,7 @@ describe("binding: host", function()
     with_slot_module("return { load = function() error({}) end }", function(path)
       local _, message, code = probe.binding_host("blob", path)
       assert.equal("EUSER", code)
-      assert.truthy(message:find("table: ", 1, true))
+      assert.truthy(message:find("(error object is a table value)", 1, true))
     end)
     local unspeakable = "setmetatable({}, { __tostring = error })"
     with_slot_module("return { load = function() error(" .. unspeakable .. ") end }", function(path)

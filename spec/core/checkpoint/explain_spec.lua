@@ -31,6 +31,8 @@ end
 local rows = {
   { "nothing, where it was fast", { took = 999 }, "none", nil,
     "checkpoint 7 took 999 ms; nothing in it was slow" },
+  { "who is missing, where it is not slow yet", { status = "in_progress", took = 900, [3] = { ack = -1 } }, "none", nil,
+    "checkpoint 7 has been under way for 900 ms; work 2/2 has not acknowledged it" },
   { "the checkpoint before it", { waited = 9000, took = 300 }, "queued_behind_another", nil,
     "checkpoint 7 waited 9.0 s for the one before it to end, and then took 300 ms" },
   { "a key with most of the records", late { queued = 65536, place = "job.lua:3 (function f)" }, "skewed_key", 3,
