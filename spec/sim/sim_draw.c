@@ -334,10 +334,14 @@ static void draw_into_counting(sim_plan_t *p) {
 }
 
 /* Of the edges that are dealt by turns most are so because nobody asked for anything, and become
- * straight, or chained, where a life has given both ends one parallelism. Apart, too. */
+ * straight, or chained, where a life has given both ends one parallelism. Apart, too; and not where
+ * lives may count barriers only: there each end has to come through an exchange, or what may go
+ * wrong with it is hardly ever seen. */
 static void draw_unnamed(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 510));
+  if (p->at_least_once)
+    return;
   for (uint32_t i = 0; i < p->n_nodes; i++)
     for (uint32_t k = 0; k < p->nodes[i].n_inputs; k++) {
       sim_input_t *in = &p->nodes[i].inputs[k];
@@ -402,7 +406,8 @@ static bool draw_knot(sim_plan_t *p) {
 static void draw_pair(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 511));
-  if (p->first.mode == SIM_ALIGNED || !one_in(&r, 3) || p->n_nodes + 3 > SIM_NODES)
+  bool kept = p->first.mode != SIM_ALIGNED && !p->at_least_once;
+  if (!kept || !one_in(&r, 3) || p->n_nodes + 3 > SIM_NODES)
     return;
   int at = (int)p->n_nodes;
   draw_source(p, &r);
