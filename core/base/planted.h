@@ -27,6 +27,7 @@
   XX(OVERLAY_LEAKS, "what is written after the barrier leaks into the snapshot")                   \
   XX(LISTED_DELETED, "files that a retained checkpoint lists are deleted")                         \
   XX(PENDING_SWEPT, "a start sweeps parts that a newer checkpoint than its own promises")          \
+  XX(NOT_COPIED, "what another job's snapshot has in flight is not copied")                        \
   XX(PART_UNSYNCED, "a sink's part is acknowledged without a sync")                                \
   XX(WATERMARK_AHEAD, "a rescaled operator begins with the greatest watermark")                    \
   XX(OWN_WATERMARK, "a rescaled task begins with the watermark of the old one of its number")      \

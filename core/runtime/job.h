@@ -12,10 +12,11 @@
  *   RESTARTING begins only when nothing of the old attempt runs any more and a decided checkpoint
  *   has been written (DESIGN section 6, "What is complete").
  *
- * Rooms: job_open (what sc_job_start does), job_regions (attempts of the regions, and what follows
- * when one fails), job_reports (what tasks tell), job_back (what to go back to), job_actions (the
- * coordinator's actions and file work, in order, in the pool), job_ask (what users ask for),
- * job_view (what other threads see: one lock, an eventfd), job (the rest).
+ * Rooms: job_open (what sc_job_start does), job_back (what to go back to), job_fit (how that fits
+ * the graph), job_regions (attempts of the regions, and what follows when one fails), job_reports
+ * (what tasks tell), job_actions (the coordinator's actions and file work, in order, in the pool),
+ * job_ask (what users ask for), job_view (what other threads see: one lock, an eventfd), job (the
+ * rest).
  *
  * Threads: functions below that say "any" may be called by any thread; the others belong to the
  * coordinator's. Ownership: reference counted; the engine holds one until the job has ended, each

@@ -182,17 +182,20 @@ void sc__ask_refuse_waiting(sc_job_t *job, int64_t delay_ms); /* it restarts, bu
 
 /* job_open.c */
 int sc__job_open(sc_job_t *job, sc_error_t *err);
-/* Plans for the graph from job->origin (NULL: none): SC_ESTATE ... */
-int sc__job_plan(sc_job_t *job, sc_error_t *err);
 /* Before every attempt: operators look at what they find outside (sinks sweep what an attempt left
  * that neither `restore` nor another checkpoint of the job's folder names). Those of the regions
  * that `regions` flags; NULL: all. Blocks. */
 int sc__job_prepare(sc_job_t *job, const bool *regions, const sc_metadata_t *restore,
                     sc_error_t *err);
 
+/* job_fit.c */
 /* The job may go back to this checkpoint: where something is in flight in it the graph needs an
- * exchange. At the start, before the graph is laid out. */
+ * exchange. Until the graph is laid out. */
 void sc__job_note_inflight(sc_job_t *job, const sc_metadata_t *m);
+/* Cuts the chains inside which it does (graph.h): once, before the graph is laid out. */
+void sc__job_unchain(sc_job_t *job);
+/* Plans for the graph from job->origin (NULL: none): SC_ESTATE ... */
+int sc__job_plan(sc_job_t *job, sc_error_t *err);
 
 /* job_back.c */
 /* options.from -> job->origin; NULL where it begins anew. Blocks. */

@@ -133,7 +133,7 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
                              .restored_id = from ? from->metadata->id : 0,
                              .restored_dir = from ? from->dir : NULL,
                              .inflight = from ? from->inflight : NULL,
-                             .owns_restored = from && from->owned,
+                             .owns_restored = from && (from->owned || SC_PLANTED(NOT_COPIED)),
                              .post = sc__region_post_report,
                              .post_arg = r};
 }

@@ -60,6 +60,7 @@ typedef struct sim_storage {
   sc_random_t random;
   sc_world_t *world; /* or NULL: seen from outside */
   int64_t latency_ns;
+  uint32_t stall_mask, stall_one_in;
   node_t *root;
   uint64_t ops;
   fault_t faults[FAULTS_MAX];
@@ -255,9 +256,10 @@ static int told_failure(sim_storage_t *s, const sc_sim_op_t *op) {
   return 0;
 }
 
-static int64_t latency(sim_storage_t *s) {
+static int64_t latency(sim_storage_t *s, sc_sim_op_kind_t kind) {
   int64_t ns = (int64_t)sc_random_below(&s->random, (uint64_t)s->latency_ns + 1);
-  return sc_random_below(&s->random, SLOW_ONE_IN) == 0 ? ns * SLOW_TIMES : ns;
+  uint32_t one_in = s->stall_mask & kind ? s->stall_one_in : SLOW_ONE_IN;
+  return sc_random_below(&s->random, one_in) == 0 ? ns * SLOW_TIMES : ns;
 }
 
 /* Time passes; then the operation dies, fails (its code), or takes place (0). */
@@ -265,7 +267,7 @@ static int enter(sim_storage_t *s, sc_sim_op_t *op, sc_error_t *err) {
   if (!s->world)
     return 0;
   if (!dead(s))
-    sc_sim_io(s->world, latency(s));
+    sc_sim_io(s->world, latency(s, op->kind));
   op->number = ++s->ops;
   if (!dead(s) && (s->crash_mask & op->kind) && op->number >= s->crash_from) {
     s->crash_mask = 0;
@@ -601,6 +603,11 @@ void sc_sim_storage_attach(sc_storage_t *s, sc_world_t *world, int64_t latency_n
   storage_of(s)->latency_ns = latency_ns;
 }
 
+void sc_sim_storage_stall(sc_storage_t *s, uint32_t mask, uint32_t one_in) {
+  storage_of(s)->stall_mask = mask;
+  storage_of(s)->stall_one_in = one_in;
+}
+
 void sc_sim_storage_observe(sc_storage_t *s, void (*done)(void *arg, const sc_sim_op_t *op),
                             void (*failed)(void *arg, const sc_sim_op_t *op, int code), void *arg) {
   storage_of(s)->done = done;
@@ -623,6 +630,7 @@ void sc_sim_storage_crash_at(sc_storage_t *s, uint32_t mask, uint64_t from) {
 void sc_sim_storage_calm(sc_storage_t *s) {
   storage_of(s)->n_faults = 0;
   storage_of(s)->crash_mask = 0;
+  storage_of(s)->stall_mask = 0;
 }
 
 void sc_sim_storage_show(sc_storage_t *base, const char *path, sc_storage_t *other) {

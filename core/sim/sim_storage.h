@@ -53,6 +53,8 @@ void sc_sim_storage_attach(sc_storage_t *s, sc_world_t *world, int64_t latency_n
 /* The file at `path` of another storage, borrowed for as long as this one lives, is to be seen here
  * while this one has none of that path. */
 void sc_sim_storage_show(sc_storage_t *s, const char *path, sc_storage_t *other);
+/* One operation in 40 takes 50 times as long; of the mask, from now on, one in `one_in`. */
+void sc_sim_storage_stall(sc_storage_t *s, uint32_t mask, uint32_t one_in);
 /* `done` is called after each change that took effect, `failed` when a told failure is given. */
 void sc_sim_storage_observe(sc_storage_t *s, void (*done)(void *arg, const sc_sim_op_t *op),
                             void (*failed)(void *arg, const sc_sim_op_t *op, int code), void *arg);
@@ -60,7 +62,7 @@ void sc_sim_storage_observe(sc_storage_t *s, void (*done)(void *arg, const sc_si
 void sc_sim_storage_fail(sc_storage_t *s, uint32_t mask, uint64_t from, uint32_t times, int code);
 /* The process dies at the first operation of the mask whose number is `from` or more. */
 void sc_sim_storage_crash_at(sc_storage_t *s, uint32_t mask, uint64_t from);
-void sc_sim_storage_calm(sc_storage_t *s); /* forgets what fail and crash_at said */
+void sc_sim_storage_calm(sc_storage_t *s); /* forgets what stall, fail and crash_at said */
 /* The process is dead: locks are free, what the loss takes is gone. */
 void sc_sim_storage_crashed(sc_storage_t *s, bool power);
 uint64_t sc_sim_storage_ops(const sc_storage_t *s); /* so far */

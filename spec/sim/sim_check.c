@@ -7,6 +7,7 @@
 #include "../../core/base/mem.h"
 #include "../../core/snapshot/job_dir.h"
 #include "sim_final.h"
+#include "sim_left.h"
 #include "sim_lineage.h"
 
 struct sim_check {
@@ -17,6 +18,7 @@ struct sim_check {
   sim_model_t *left;           /* the latter */
   uint64_t highest_id;         /* of a folder that was made */
   sim_lineage_t lineage;
+  sim_lineage_t first;         /* of the job before, where this one began from one of its */
   uint64_t n_safe;             /* checkpoints whose _metadata was ever safe */
   uint64_t newest_safe;        /* newest checkpoint whose _metadata was ever safe */
   sim_list_t lines[SIM_NODES]; /* committed, of each sink */
@@ -53,8 +55,20 @@ static uint64_t tip_of(const sim_check_t *c) {
   return sim_lineage_tip(&c->lineage, c->newest_safe);
 }
 
-static bool is_ours(const sim_check_t *c, uint64_t id) {
-  return sim_lineage_holds(&c->lineage, tip_of(c), id);
+/* first: of the job that this one began from. */
+static bool is_ours(void *arg, bool first, uint64_t id) {
+  const sim_check_t *c = arg;
+  return first ? sim_lineage_holds(&c->first, c->shared->moved_from, id)
+               : sim_lineage_holds(&c->lineage, tip_of(c), id);
+}
+
+/* Lives are counted on; nothing of the new job's was taken in those before. */
+void sim_check_moved(sim_check_t *c) {
+  c->first = c->lineage;
+  for (uint32_t i = 0; i < c->lineage.n; i++)
+    c->lineage.lives[i].first = c->lineage.lives[i].from = 0;
+  c->newest_safe = 0;
+  c->highest_id = c->shared->moved_from;
 }
 
 void sim_check_life(sim_check_t *c) {
@@ -63,17 +77,9 @@ void sim_check_life(sim_check_t *c) {
 
 /* ---- at every change ---- */
 
-/* "/ckpt/job/chk-42" and what follows, if that is a path's beginning. */
-static const char *in_checkpoint(const char *path, uint64_t *id) {
-  int n = 0;
-  if (sscanf(path, SIM_JOB_DIR "/chk-%" SCNu64 "%n", id, &n) != 1)
-    return NULL;
-  return path + n;
-}
-
 static void folder_made(sim_check_t *c, const char *path) {
   uint64_t id;
-  const char *rest = in_checkpoint(path, &id);
+  const char *rest = sim_left_checkpoint(c->shared, path, &id);
   if (!rest || *rest)
     return;
   if (id <= c->highest_id)
@@ -89,7 +95,7 @@ static bool is_drained(const sim_check_t *c, uint64_t id) {
 
 static void folder_synced(sim_check_t *c, const char *path) {
   uint64_t id;
-  const char *rest = in_checkpoint(path, &id);
+  const char *rest = sim_left_checkpoint(c->shared, path, &id);
   if (!rest || *rest || id <= c->newest_safe)
     return;
   char *metadata = sc_path_join(path, SC_METADATA_NAME);
@@ -105,76 +111,56 @@ static void folder_synced(sim_check_t *c, const char *path) {
   free(metadata);
 }
 
+typedef struct part {
+  bool first; /* of the job that this one began from */
+  int node;
+  uint64_t id;
+} part_t;
+
 /* "job.sink7.0000000042.1.json" -> 7, 42. */
-static bool parse_committed(const char *name, int *node, uint64_t *id, uint32_t *subtask) {
+static bool parse_committed(const sim_check_t *c, const char *name, part_t *out) {
+  size_t job = strlen(SIM_JOB_ID);
+  uint32_t subtask;
   int n = 0;
-  return sscanf(name, SIM_JOB_ID ".sink%d.%" SCNu64 ".%" SCNu32 ".json%n", node, id, subtask, &n) ==
-             3 &&
-         n && !name[n];
+  *out = (part_t){.first = c->shared->moved_from && strncmp(name, SIM_JOB_ID, job) == 0};
+  if (!out->first && strncmp(name, sim_job_id(c->shared), job))
+    return false;
+  return sscanf(name + job, ".sink%d.%" SCNu64 ".%" SCNu32 ".json%n", &out->node, &out->id,
+                &subtask, &n) == 3 && n && !name[job + (size_t)n];
 }
 
 static void renamed(sim_check_t *c, const char *to) {
-  int node;
-  uint32_t subtask;
-  uint64_t id;
+  part_t part;
   const char *slash = strrchr(to, '/');
-  if (!slash || !parse_committed(slash + 1, &node, &id, &subtask))
+  if (!slash || !parse_committed(c, slash + 1, &part))
     return;
-  if (id > c->newest_safe)
+  if (!part.first && part.id > c->newest_safe)
     sim_wrong(c->shared, "part %s is committed, but the newest safe checkpoint is %" PRIu64,
               slash + 1, c->newest_safe);
-  if (!is_ours(c, id))
+  if (!is_ours(c, part.first, part.id))
     sim_wrong(c->shared, "part %s is committed, but the job went back to %" PRIu64, slash + 1,
               tip_of(c));
 }
 
-typedef struct listed {
-  const char *path;
-  bool found;
-} listed_t;
-
-static int is_listed(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
-                     const sc_handle_t *h) {
-  listed_t *l = arg;
-  const char *dir = sc_metadata_directory(op, subtask, h);
-  char *path = dir ? sc_format(SIM_JOB_DIR "/%s/%s", dir, h->file) : NULL;
-  l->found |= path && strcmp(path, l->path) == 0;
-  free(path);
-  return 0;
-}
-
-static int is_listed_here(void *arg, const sc_metadata_operator_t *op, uint32_t subtask,
-                          const sc_handle_t *h) {
-  listed_t *l = arg;
-  const char *slash = strrchr(l->path, '/');
-  l->found |= !sc_metadata_directory(op, subtask, h) && slash && strcmp(slash + 1, h->file) == 0;
-  return 0;
-}
-
 static void removed(sim_check_t *c, const char *path) {
   uint64_t id;
-  const char *rest = in_checkpoint(path, &id);
+  const char *rest = sim_left_checkpoint(c->shared, path, &id);
   sc_job_scan_t *scan;
   if (!rest || *rest != '/' || strcmp(rest + 1, SC_METADATA_NAME) == 0 ||
-      sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
+      sc_job_scan(c->storage, sim_job_dir(c->shared), SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
-  for (uint32_t i = 0; i < scan->n; i++) {
-    if (scan->list[i].state != SC_FOUND_VALID)
-      continue;
-    listed_t l = {path, false};
-    sc_metadata_each_file(scan->list[i].metadata, is_listed, &l);
-    if (scan->list[i].id == id)
-      sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
-    if (l.found)
-      sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path,
-                scan->list[i].id);
-  }
+  uint64_t lister = sim_left_lister(c->shared, scan, path);
+  if (lister)
+    sim_wrong(c->shared, "%s is deleted, but checkpoint %" PRIu64 " lists it", path, lister);
   sc_job_scan_destroy(scan);
 }
 
 void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world,
                       int64_t latency_ns) {
   sc_sim_storage_attach(c->storage, NULL, 0); /* we look from outside */
+  if (c->shared->moved_from && op->kind != SC_SIM_SYNC_DIR &&
+      strncmp(op->path, SIM_JOB_DIR "/", strlen(SIM_JOB_DIR) + 1) == 0)
+    sim_wrong(c->shared, "%s %s: that is another job's", sc_sim_op_name(op->kind), op->path);
   switch (op->kind) {
     case SC_SIM_MAKE_DIR: folder_made(c, op->path); break;
     case SC_SIM_SYNC_DIR: folder_synced(c, op->path); break;
@@ -193,28 +179,32 @@ void sim_check_told_complete(sim_check_t *c, uint64_t id) {
               id, c->newest_safe);
 }
 
+typedef struct highest {
+  const sim_check_t *check;
+  uint64_t id;
+} highest_t;
+
 static int note_highest(void *arg, const char *name) {
-  uint64_t *highest = arg, id;
-  int node;
-  uint32_t subtask;
-  if (parse_committed(name, &node, &id, &subtask) && id > *highest)
-    *highest = id;
+  highest_t *highest = arg;
+  part_t part;
+  if (parse_committed(highest->check, name, &part) && !part.first && part.id > highest->id)
+    highest->id = part.id;
   return 0;
 }
 
 uint64_t sim_check_highest_committed(sim_check_t *c) {
-  uint64_t highest = 0;
+  highest_t highest = {c, 0};
   c->storage->ops->list(c->storage, SIM_OUT, note_highest, &highest, NULL);
-  return highest;
+  return highest.id;
 }
 
-bool sim_check_restored(sim_check_t *c, uint64_t id, bool older, bool behind) {
+bool sim_check_restored(sim_check_t *c, uint64_t id, const sim_from_t *from) {
   bool on = id == tip_of(c);
-  sim_lineage_from(&c->lineage, id);
-  if (older && !behind && sim_check_highest_committed(c) > id)
+  sim_lineage_from(&c->lineage, from->other ? 0 : id);
+  if (from->older && !from->behind && sim_check_highest_committed(c) > id)
     sim_wrong(c->shared, "the job goes back to checkpoint %" PRIu64
               ", but a sink has committed %" PRIu64, id, sim_check_highest_committed(c));
-  if (!older && id < c->newest_safe)
+  if (!from->older && !from->other && id < c->newest_safe)
     sim_wrong(c->shared,
               "the job begins from checkpoint %" PRIu64 ", but %" PRIu64 " had completed", id,
               c->newest_safe);
@@ -278,30 +268,28 @@ static void check_order(sim_check_t *c, int node, const char *name, uint32_t fir
 
 static int read_part(void *arg, const char *name) {
   sim_check_t *c = arg;
-  int node;
-  uint32_t subtask;
-  uint64_t id;
-  if (!parse_committed(name, &node, &id, &subtask)) {
+  part_t part;
+  if (!parse_committed(c, name, &part)) {
     if (name[0] != '.')
         sim_wrong(c->shared, "a strange file in the sinks' folder: %s", name);
     return 0;
   }
-  if (!is_ours(c, id))
+  if (!is_ours(c, part.first, part.id))
     return 0; /* looked at while it was */
   char *path = sc_path_join(SIM_OUT, name);
   sc_buf_t text = SC_BUF_INIT;
   if (sc_storage_read_all(c->storage, path, 1 << 20, &text, NULL) < 0)
     sim_wrong(c->shared, "%s cannot be read", path);
   sc_buf_put_u8(&text, 0);
-  uint32_t first = c->lines[node].n;
+  uint32_t first = c->lines[part.node].n;
   char *rest = (char *)text.data;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;)
     if (rest)
-      add_line(c, node, name, line);
+      add_line(c, part.node, name, line);
     else if (*line)
       sim_wrong(c->shared, "%s ends in half a line", name);
-  if (!c->shared->loose && keeps_order(c->shared->plan, node))
-    check_order(c, node, name, first);
+  if (!c->shared->loose && keeps_order(c->shared->plan, part.node))
+    check_order(c, part.node, name, first);
   sc_buf_free(&text);
   free(path);
   return 0;
@@ -350,98 +338,15 @@ static void check_complete(sim_check_t *c, uint32_t node) {
               p->nodes[node].uid, fired, expected);
 }
 
-/* ---- orphans ---- */
+/* ---- the end ---- */
 
-static bool listed_by(const sc_job_scan_t *scan, uint64_t folder, const char *path) {
-  listed_t l = {path, false};
-  for (uint32_t i = 0; i < scan->n; i++) {
-    if (scan->list[i].state != SC_FOUND_VALID)
-      continue;
-    sc_metadata_each_file(scan->list[i].metadata, is_listed, &l);
-    if (scan->list[i].id == folder)
-      sc_metadata_each_file(scan->list[i].metadata, is_listed_here, &l);
-  }
-  return l.found;
-}
-
-static void check_folder(sim_check_t *c, const sc_job_scan_t *scan, const char *name) {
-  char *dir = sc_path_join(SIM_JOB_DIR, name);
-  sc_names_t names;
-  uint64_t id = 0;
-  bool checkpoint = in_checkpoint(dir, &id);
-  if (!checkpoint && strcmp(name, "lock") && strcmp(name, "ids"))
-    sim_wrong(c->shared, "%s is left behind", dir);
-  if (checkpoint && sc_storage_names(c->storage, dir, &names, NULL) == 0) {
-    for (uint32_t i = 0; i < names.n; i++) {
-      char *path = sc_path_join(dir, names.list[i]);
-      if (strcmp(names.list[i], SC_METADATA_NAME) && !listed_by(scan, id, path))
-        sim_wrong(c->shared, "%s is left behind", path);
-      free(path);
-    }
-    if (!names.n)
-      sim_wrong(c->shared, "the empty folder %s is left behind", dir);
-    sc_names_free(&names);
-  }
-  free(dir);
-}
-
-typedef struct left {
-  sim_check_t *check;
-  const sc_job_scan_t *scan; /* or NULL: what another history has pending is not looked at */
-} left_t;
-
-static bool names_part(const sc_handle_t *h, const char *name) {
-  sc_bytes_t items = {0}, item;
-  uint32_t n = 0;
-  bool found = false;
-  if (h->kind != SC_HANDLE_LIST)
-    return false;
-  sc_lists_find(sc_buf_bytes(&h->inlined), "pending", &items, &n);
-  sc_cursor_t c = sc_cursor(items);
-  while (n-- && sc_cursor_value(&c, &item) > 0) {
-    char *file = sc_value_field_str(item, "file");
-    found |= file && strcmp(file, name) == 0;
-    free(file);
-  }
-  return found;
-}
-
-static bool promised_by(const sc_job_scan_t *scan, const char *name) {
-  for (uint32_t i = 0; i < scan->n; i++) {
-    const sc_metadata_t *m = scan->list[i].state == SC_FOUND_VALID ? scan->list[i].metadata : NULL;
-    for (uint32_t o = 0; m && o < m->n_operators; o++)
-      for (uint32_t s = 0; s < m->operators[o].parallelism; s++)
-        for (uint32_t h = 0; h < m->operators[o].subtasks[s].state.n_handles; h++)
-          if (names_part(&m->operators[o].subtasks[s].state.handles[h], name))
-            return true;
-  }
-  return false;
-}
-
-static int check_left(void *arg, const char *name) {
-  const left_t *l = arg;
-  int node;
-  uint64_t id;
-  bool other = strstr(name, ".pending") &&
-               sscanf(name, "." SIM_JOB_ID ".sink%d.%" SCNu64, &node, &id) == 2 &&
-               !is_ours(l->check, id);
-  bool may = other && (!l->scan || promised_by(l->scan, name));
-  if (!may && (strstr(name, ".inprogress") || strstr(name, ".pending")))
-    sim_wrong(l->check->shared, "%s is left behind", name);
-  return 0;
+static sim_left_t left_of(sim_check_t *c) {
+  return (sim_left_t){c->shared, c->storage, is_ours, c};
 }
 
 void sim_check_committed(sim_check_t *c) {
-  c->storage->ops->list(c->storage, SIM_OUT, check_left, &(left_t){c, NULL}, NULL);
-}
-
-static void check_orphans(sim_check_t *c, const sc_job_scan_t *scan) {
-  sc_names_t names;
-  if (sc_storage_names(c->storage, SIM_JOB_DIR, &names, NULL) == 0)
-    for (uint32_t i = 0; i < names.n; i++)
-      check_folder(c, scan, names.list[i]);
-  sc_names_free(&names);
-  c->storage->ops->list(c->storage, SIM_OUT, check_left, &(left_t){c, scan}, NULL);
+  const sim_left_t left = left_of(c);
+  sim_left_in_sinks(&left, NULL);
 }
 
 static void check_sinks(sim_check_t *c) {
@@ -478,7 +383,7 @@ static void look_for_drain(sim_check_t *c) {
   sc_job_scan_t *scan;
   c->model = c->full;
   if (!c->shared->drained ||
-      sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_METADATA, &scan, NULL) < 0)
+      sc_job_scan(c->storage, sim_job_dir(c->shared), SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
   const sc_found_t *last = scan->n ? &scan->list[scan->n - 1] : NULL;
   if (last && last->state == SC_FOUND_VALID && last->metadata->finished &&
@@ -511,7 +416,8 @@ void sim_check_end(sim_check_t *c) {
     check_sinks(c);
     return;
   }
-  if (sc_job_scan(c->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) < 0 || scan->n == 0 ||
+  const char *dir = sim_job_dir(c->shared);
+  if (sc_job_scan(c->storage, dir, SC_LOOK_CHECKSUMS, &scan, NULL) < 0 || scan->n == 0 ||
       scan->list[scan->n - 1].state != SC_FOUND_VALID ||
       !scan->list[scan->n - 1].metadata->finished) {
     sim_wrong(c->shared, "the job has finished, but its newest checkpoint is not its last one");
@@ -524,6 +430,8 @@ void sim_check_end(sim_check_t *c) {
     if (c->shared->plan->nodes[i].kind == SIM_KEYED && !c->shared->plan->nodes[i].left_out)
       c->fired[i] = sim_final_state(&final, i);
   check_sinks(c);
-  check_orphans(c, scan);
+  const sim_left_t left = left_of(c);
+  sim_left_in_job(&left, scan);
+  sim_left_in_sinks(&left, scan);
   sc_job_scan_destroy(scan);
 }

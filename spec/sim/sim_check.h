@@ -14,6 +14,7 @@
  *                 where a job was drained, in the model of what it had read
  *   order         in the parts of a sink by their ids, of a lane and key
  *   state         in the end: counts, records, windows, timers of every keyed operator
+ *   other jobs    who has begun from a checkpoint in another job's folder changes nothing there
  *   orphans       in the end: nothing in the job's folder that no _metadata lists; then, and behind
  *                 a stop or an end, nothing in the sinks' that is not committed, but what a
  *                 checkpoint of another history promises that stands
@@ -27,11 +28,20 @@
 #define SPEC_SIM_CHECK_H
 
 #include "../../core/sim/sim_storage.h"
+#include "sim_from.h"
 #include "sim_model.h"
 
 #define SIM_CKPT "/ckpt"
+/* The first job, and the one that may go on from one of its checkpoints: equally long. */
 #define SIM_JOB_ID "job"
+#define SIM_MOVED_ID "two"
 #define SIM_JOB_DIR SIM_CKPT "/" SIM_JOB_ID
+static inline const char *sim_job_id(const sim_shared_t *s) {
+  return s->moved_from ? SIM_MOVED_ID : SIM_JOB_ID;
+}
+static inline const char *sim_job_dir(const sim_shared_t *s) {
+  return s->moved_from ? SIM_CKPT "/" SIM_MOVED_ID : SIM_JOB_DIR;
+}
 #define SIM_OUT "/out"
 
 typedef struct sim_check sim_check_t;
@@ -43,11 +53,12 @@ void sim_check_destroy(sim_check_t *c);
 void sim_check_change(sim_check_t *c, const sc_sim_op_t *op, sc_world_t *world, int64_t latency_ns);
 void sim_check_told_complete(sim_check_t *c, uint64_t id);
 void sim_check_life(sim_check_t *c);                  /* a life begins */
-/* A start goes back to `id` (0: it found nothing). older: it was told to, and unless `behind`, not
- * behind what a sink has committed. Before anything of it has run. Does it only go on where the
- * history was? */
-bool sim_check_restored(sim_check_t *c, uint64_t id, bool older, bool behind);
-/* Highest checkpoint of which a sink has committed something, in any history. */
+/* From this life on the job is another one, which began from shared->moved_from. */
+void sim_check_moved(sim_check_t *c);
+/* A start goes back to `id` (0: it found nothing), as it was told. Before anything of it has run.
+ * Does it only go on where the history was? */
+bool sim_check_restored(sim_check_t *c, uint64_t id, const sim_from_t *from);
+/* Highest checkpoint of which a sink of this job has committed something, in any history. */
 uint64_t sim_check_highest_committed(sim_check_t *c);
 uint64_t sim_check_completed(const sim_check_t *c);   /* how many checkpoints were ever safe */
 /* The storage is seen from outside (attached to no world). */

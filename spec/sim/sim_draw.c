@@ -287,6 +287,52 @@ static void draw_drains(sim_plan_t *p) {
   p->disturbances[p->n_disturbances++] = d;
 }
 
+/* A disk that stalls now and then, for longer than a checkpoint may take: whoever waits for it, say
+ * a sink in the middle of its snapshot, wakes up to find the next checkpoint's barrier before its
+ * own word that this one was aborted. */
+static void draw_stalls(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 509));
+  if (!one_in(&r, 6) || p->no_checkpoints)
+    return;
+  p->stall_one_in = (uint32_t)ONE_OF(&r, 2, 3, 6);
+  p->latency_ns = ONE_OF(&r, 400000, 1000000);
+  p->interval_ms = ONE_OF(&r, 1, 2, 5);
+  p->timeout_ms = ONE_OF(&r, 10, 20, 20, 40);
+  p->pool_threads = 4;
+  p->min_pause_ms = 0;
+  p->tolerable = -1;
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    if (p->nodes[i].kind == SIM_SOURCE && p->nodes[i].records < 40) {
+      p->nodes[i].records += 40;
+      p->nodes[i].pause_ms = ONE_OF(&r, 1, 5, 20);
+    }
+  if (!one_in(&r, 3)) {
+    p->first.mode = SIM_OVERTAKING;
+    p->modes = false;
+  }
+}
+
+/* What was in flight when one life took its checkpoint, another restores that only counts barriers:
+ * much is, and the process dies when it has just been kept. */
+static void draw_into_counting(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 511));
+  if (!one_in(&r, 12) || p->first.mode == SIM_ALIGNED || p->no_checkpoints)
+    return;
+  p->modes = p->at_least_once = p->alternates = true;
+  p->first.mode = SIM_OVERTAKING;
+  p->timeout_ms = 600000;
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    if (p->nodes[i].kind != SIM_SOURCE)
+      p->nodes[i].slow_ns = ONE_OF(&r, 0, 500000, 3000000);
+    else if (p->nodes[i].records < 40)
+      p->nodes[i].records += 40;
+  for (uint32_t i = 0; i < 3 && p->n_disturbances < TROUBLES; i++)
+    p->disturbances[p->n_disturbances++] = (sim_disturbance_t){
+        .kind = SIM_CRASH_DONE, .after = 1 + i, .at = below(&r, 100), .power = one_in(&r, 2)};
+}
+
 /* Of the edges that are dealt by turns most are so because nobody asked for anything, and become
  * straight, or chained, where a life has given both ends one parallelism. Apart, too. */
 static void draw_unnamed(sim_plan_t *p) {
@@ -309,6 +355,7 @@ static void draw_older(sim_plan_t *p) {
   p->older = one_in(&r, 5) && !p->no_checkpoints;
   if (p->older)
     p->retain = (uint32_t)ONE_OF(&r, 2, 3, 3, 5);
+  p->moves = one_in(&r, 5) && !p->no_checkpoints;
 }
 
 static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partitioner_kind_t edge) {
@@ -317,6 +364,38 @@ static sim_node_t *add_map(sim_plan_t *p, sc_random_t *r, int from, sc_partition
   n->new_chain = true;
   n->inputs[n->n_inputs++] = (sim_input_t){from, false, edge, false};
   return n;
+}
+
+/* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
+ * `middle`, which another source feeds, too. A checkpoint that comes through that one makes `last`
+ * hold `middle` back until the barrier of `first` comes, who may be in the middle of a record that
+ * it cannot send to `middle`: only overdraft unties it (DESIGN section 4). */
+static bool draw_knot(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 503));
+  if (!one_in(&r, 4) || p->n_nodes + 6 > SIM_NODES)
+    return false;
+  int at = (int)p->n_nodes;
+  draw_source(p, &r);
+  draw_source(p, &r);
+  sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
+  sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
+  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE, false};
+  sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
+  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE, false};
+  last->class = first->class;
+  last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE, false};
+  p->nodes[at + 5].n_inputs = 1;
+  if (one_in(&r, 2))
+    return true;
+  p->timeout_ms = 600000;
+  p->modes = p->networks = p->at_least_once = false;
+  p->first.mode = SIM_OVERTAKING;
+  p->first.overdraft = p->first.floating = 0;
+  p->first.exclusive = 1;
+  p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 200);
+  return true;
 }
 
 /* Two operators in a row, with much in flight between them, that are now and then chained. */
@@ -335,37 +414,6 @@ static void draw_pair(sim_plan_t *p) {
   p->nodes[at].pause_ms = 0;
   add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 1, false, SC_REBALANCE, one_in(&r, 2)};
   p->nodes[at + 2].n_inputs = 1;
-}
-
-/* A knot: `first` feeds `last` both directly, over an edge that cannot be captured, and through
- * `middle`, which another source feeds, too. A checkpoint that comes through that one makes `last`
- * hold `middle` back until the barrier of `first` comes, who may be in the middle of a record that
- * it cannot send to `middle`: only overdraft unties it (DESIGN section 4). */
-static void draw_knot(sim_plan_t *p) {
-  sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 503));
-  if (!one_in(&r, 4) || p->n_nodes + 6 > SIM_NODES)
-    return;
-  int at = (int)p->n_nodes;
-  draw_source(p, &r);
-  draw_source(p, &r);
-  sim_node_t *first = add_map(p, &r, at, SC_REBALANCE);
-  sim_node_t *middle = add_map(p, &r, at + 2, SC_HASH);
-  middle->inputs[middle->n_inputs++] = (sim_input_t){at + 1, false, SC_REBALANCE, false};
-  sim_node_t *last = add_map(p, &r, at + 2, SC_FORWARD);
-  last->inputs[last->n_inputs++] = (sim_input_t){at + 3, false, SC_REBALANCE, false};
-  last->class = first->class;
-  last->slow_ns = ONE_OF(&r, 0, 100000, 500000);
-  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 4, false, SC_REBALANCE, false};
-  p->nodes[at + 5].n_inputs = 1;
-  if (one_in(&r, 2))
-    return;
-  p->timeout_ms = 600000;
-  p->modes = p->networks = p->at_least_once = false;
-  p->first.mode = SIM_OVERTAKING;
-  p->first.overdraft = p->first.floating = 0;
-  p->first.exclusive = 1;
-  p->first.segment_size = (uint32_t)ONE_OF(&r, 64, 200);
 }
 
 /* What a checkpoint holds is best seen by who goes back to it: troubles soon after one is complete,
@@ -403,9 +451,11 @@ void sim_draw(sim_plan_t *p) {
   draw_starts(p);
   draw_changes(p);
   draw_unnamed(p);
-  draw_pair(p);
-  draw_knot(p);
+  if (!draw_knot(p))
+    draw_pair(p);
   draw_followers(p);
   draw_drains(p);
   draw_older(p);
+  draw_stalls(p);
+  draw_into_counting(p);
 }

@@ -116,9 +116,10 @@ static void compare(const sim_final_t *c, uint32_t node, const final_state_t *f)
 }
 
 /* "/ckpt/job/chk-42", or the older folder in which the files of a finished task lie. malloc'ed. */
-static char *folder_of(const sc_metadata_t *m, const sc_metadata_subtask_t *s) {
-  return s->directory ? sc_format(SIM_JOB_DIR "/%s", s->directory)
-                      : sc_format(SIM_JOB_DIR "/chk-%" PRIu64, m->id);
+static char *folder_of(const sim_final_t *c, const sc_metadata_subtask_t *s) {
+  const char *dir = sim_job_dir(c->shared);
+  return s->directory ? sc_format("%s/%s", dir, s->directory)
+                      : sc_format("%s/chk-%" PRIu64, dir, c->metadata->id);
 }
 
 uint32_t sim_final_state(const sim_final_t *c, uint32_t node) {
@@ -126,7 +127,7 @@ uint32_t sim_final_state(const sim_final_t *c, uint32_t node) {
       sc_metadata_find(c->metadata, c->shared->plan->nodes[node].uid);
   final_state_t f = {0};
   for (uint32_t s = 0; op && s < op->parallelism; s++) {
-    char *dir = folder_of(c->metadata, &op->subtasks[s]);
+    char *dir = folder_of(c, &op->subtasks[s]);
     for (uint32_t h = 0; h < op->subtasks[s].state.n_handles; h++)
       if (op->subtasks[s].state.handles[h].kind == SC_HANDLE_KEYED)
         read_handle(c, node, dir, &op->subtasks[s].state.handles[h], &f);

@@ -97,8 +97,8 @@ void sim_job_options(const sim_job_t *j, const char *from, sc_job_options_t *o) 
   sim_settings_t s;
   sim_plan_settings(p, j->life, &s);
   bool timed = s.mode == SIM_TIMED;
-  *o = (sc_job_options_t){.id = SIM_JOB_ID,
-                          .name = SIM_JOB_ID,
+  *o = (sc_job_options_t){.id = sim_job_id(j->shared),
+                          .name = sim_job_id(j->shared),
                           .dir = p->no_dir ? NULL : SIM_CKPT,
                           .externalized = SC_EXTERNALIZED_RETAIN,
                           .at_least_once = s.mode == SIM_AT_LEAST_ONCE,

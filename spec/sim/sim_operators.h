@@ -45,6 +45,8 @@ typedef struct sim_shared {
   bool loose;                                /* and something was restored from it: records may
                                                 come again, late, and out of order */
   uint32_t life;                             /* this one */
+  uint64_t moved_from;                       /* the first job's checkpoint that another one began
+                                                from, and goes on since; 0: it is the first */
   uint32_t drained;                          /* lives whose user has asked for it: bits */
   bool finished_now;                         /* the life that has ended came to the job's end */
   uint64_t attempts[SIM_NODES];              /* in this life: the last of each node */

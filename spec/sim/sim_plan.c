@@ -114,10 +114,13 @@ static int64_t one_of(int64_t lot, const int64_t *list, uint32_t n) { return lis
 #define ONE_OF(lot, ...)                                                                           \
   one_of(lot, (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
-static void change_mode(const sim_plan_t *p, int64_t lot, sim_settings_t *s) {
+static void change_mode(const sim_plan_t *p, uint32_t life, sim_settings_t *s) {
+  int64_t lot = sim_mix((int64_t)p->seed, 3000 + life);
   s->mode = (sim_mode_t)ONE_OF(lot / 4, SIM_ALIGNED, SIM_OVERTAKING, SIM_TIMED);
   if (p->at_least_once && lot % 2)
     s->mode = SIM_AT_LEAST_ONCE;
+  if (p->alternates)
+    s->mode = life % 2 ? SIM_AT_LEAST_ONCE : p->first.mode;
   s->aligned_timeout_ms = ONE_OF(lot / 16, 1, 5, 30, 200);
 }
 
@@ -133,7 +136,7 @@ static void change_network(int64_t lot, sim_settings_t *s) {
 void sim_plan_settings(const sim_plan_t *p, uint32_t life, sim_settings_t *out) {
   *out = p->first;
   if (p->modes && life)
-    change_mode(p, sim_mix((int64_t)p->seed, 3000 + life), out);
+    change_mode(p, life, out);
   if (p->networks && life)
     change_network(sim_mix((int64_t)p->seed, 4000 + life), out);
   if (out->mode == SIM_OVERTAKING || out->mode == SIM_TIMED)
@@ -235,6 +238,11 @@ void sim_plan_print(const sim_plan_t *p, sc_buf_t *out) {
   if (p->clock_set_ms)
     sc_buf_printf(out, "  the clock is set now and then, by up to %" PRId64 " ms\n",
                   p->clock_set_ms);
+  if (p->moves)
+    sc_buf_puts(out, "  a start goes on as another job, with a folder of its own\n");
+  if (p->stall_one_in)
+    sc_buf_printf(out, "  each %uth write of a file takes 50 times as long\n",
+                  p->stall_one_in);
   if (p->no_checkpoints)
     sc_buf_puts(out, "  no checkpoints are taken\n");
   if (p->older)

@@ -110,11 +110,14 @@ typedef struct sim_plan {
   sim_settings_t first;  /* of the first life */
   bool modes, networks;  /* each life draws its mode, its buffers */
   bool at_least_once;    /* if each draws its mode, this may be one */
+  bool alternates;       /* and each second life is at least once, the others are as the first */
   int64_t look_ns, latency_ns;
+  uint32_t stall_one_in; /* writes of files take 50 times as long; 0: as many as usual */
   uint32_t pool_threads;
   int64_t clock_set_ms;  /* now and then the wall clock is set by up to so much; 0: never */
   bool from_path;        /* some starts name the path of the newest checkpoint */
   bool older;            /* some name that of an older one */
+  bool moves;            /* one begins another job from a checkpoint of this one, and goes on so */
   bool idles;            /* a source's reader without a split says that it is idle */
   bool no_checkpoints;   /* by themselves, and nothing goes wrong */
   bool no_dir;           /* nor can any be asked for */

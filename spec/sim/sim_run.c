@@ -7,15 +7,14 @@
 
 #include "../../core/base/mem.h"
 #include "../../core/sim/sim_world.h"
-#include "../../core/snapshot/job_dir.h"
 #include "sim_check.h"
+#include "sim_from.h"
 #include "sim_job.h"
 
 #define CALM_NS 1000          /* latency of the storage when nothing goes wrong any more */
 #define JUMP_ONE_IN 400       /* turns: time passes though somebody is ready */
 #define CLOCK_SET_ONE_IN 200  /* turns */
 #define LIVES_MAX 14          /* then calm comes */
-#define WHOLE_MAX 64          /* checkpoints that somebody chooses from */
 #define SIM_FOR_EVER_MS 600000
 #define TURNS_OF_A_LIFE 10000 /* then the process is killed: it may be slower than its timeouts */
 #define TURNS_OF_CALM 60000   /* a job that has emitted no record meanwhile never will */
@@ -44,9 +43,8 @@ typedef struct run {
   uint64_t completed, last_completed; /* checkpoints that were told complete, and the last one */
   uint64_t written;  /* checkpoints of which _metadata was begun */
   bool canceled;     /* by us, in this life */
-  char *from;        /* where this life begins, as its options say; or NULL */
-  bool older;        /* that is not the newest */
-  bool behind;       /* and sinks may have committed more, as its options say */
+  sim_from_t from;   /* where this life begins */
+  bool moved;        /* another job has begun */
   bool left;         /* the life before had gone back, and has come to no checkpoint */
   uint32_t finished; /* lives that ended with a complete job of this history */
   wish_t wishes[SIM_DISTURBANCES]; /* of this life's user */
@@ -64,10 +62,11 @@ static void tell(void *arg, const char *text) {
 
 /* A job's line without its date and its name. */
 static void log_line(void *arg, const char *line) {
-  const char *text = strstr(line, "[" SIM_JOB_ID);
-  tell(arg, text ? text + strlen(SIM_JOB_ID) + 2 : line);
-  /* Ten minutes are never needed: whoever expires then waits for what does not come. */
   run_t *r = arg;
+  const char *text = strchr(line, '[');
+  bool its = text && strncmp(text + 1, sim_job_id(&r->shared), strlen(SIM_JOB_ID)) == 0;
+  tell(arg, its ? text + strlen(SIM_JOB_ID) + 2 : line);
+  /* Ten minutes are never needed: whoever expires then waits for what does not come. */
   sim_tally_log(&r->shared.tally, line);
   if ((r->shared.calm || r->plan.timeout_ms >= SIM_FOR_EVER_MS) && strstr(line, "expired"))
     sim_wrong(&r->shared, "a checkpoint waits in vain: %s", line);
@@ -153,44 +152,6 @@ static void begin_world(run_t *r) {
     sc_sim_storage_crash_at(r->storage, op->mask, op->at);
 }
 
-/* Ids of the checkpoints that are whole, and how many. Nobody notices the look. */
-static uint32_t whole_checkpoints(run_t *r, uint64_t ids[], uint32_t most) {
-  sc_job_scan_t *scan;
-  uint32_t n = 0;
-  sc_sim_storage_attach(r->storage, NULL, 0);
-  if (sc_job_scan(r->storage, SIM_JOB_DIR, SC_LOOK_CHECKSUMS, &scan, NULL) == 0) {
-    for (uint32_t i = 0; i < scan->n && n < most; i++)
-      if (scan->list[i].state == SC_FOUND_VALID)
-        ids[n++] = scan->list[i].id;
-    sc_job_scan_destroy(scan);
-  }
-  sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? CALM_NS : r->plan.latency_ns);
-  return n;
-}
-
-/* From the newest checkpoint, by its path or by looking for it; from an older one; or anew. */
-static void choose_from(run_t *r) {
-  const sim_plan_t *p = &r->plan;
-  int64_t seed = (int64_t)p->seed, lot = sim_mix(seed, 5000 + r->life);
-  uint64_t ids[WHOLE_MAX];
-  free(r->from);
-  r->from = NULL;
-  r->older = r->behind = false;
-  if (p->no_checkpoints || (r->life == 0 && p->seed % 2))
-    return;
-  bool path = p->from_path && !r->shared.calm && sim_mix(seed, 2000 + r->life) % 2;
-  bool older = p->older && !r->shared.calm && lot % 2;
-  uint32_t n = path || older ? whole_checkpoints(r, ids, WHOLE_MAX) : 0;
-  r->older = older && n > 1;
-  r->behind = r->older && lot / 2 % 3;
-  if (r->older)
-    n = 1 + (uint32_t)(lot / 6 % (n - 1));
-  if (n && (path || r->older))
-    r->from = sc_format(SIM_JOB_DIR "/chk-%" PRIu64, ids[n - 1]);
-  if (!r->from)
-    r->from = sc_strdup("latest");
-}
-
 static void tell_begin(run_t *r) {
   sc_buf_t text = SC_BUF_INIT;
   sc_buf_printf(&text, "== life %u, %u slots,", r->life, sim_plan_slots(&r->plan, r->life));
@@ -243,6 +204,12 @@ static void disturb(run_t *r, sc_job_t *job) {
     tell(r, "the user cancels");
     sc_job_cancel(job);
   }
+}
+
+/* Whoever looks at the storage from outside costs no time, and nobody notices. */
+static void look(run_t *r, bool begin) {
+  int64_t latency_ns = r->shared.calm ? CALM_NS : r->plan.latency_ns;
+  sc_sim_storage_attach(r->storage, begin ? NULL : r->world, begin ? 0 : latency_ns);
 }
 
 /* Until the job has ended, or the process. */
@@ -380,10 +347,10 @@ static void begin_life(run_t *r) {
 /* Going back behind what sinks have committed is refused, unless told; then nothing has happened.
  * What else refuses a start is trouble that was told. */
 static void judge_refusal(run_t *r, const sc_error_t *err) {
-  uint64_t id = r->older ? strtoull(strstr(r->from, "chk-") + 4, NULL, 10) : 0;
-  sc_sim_storage_attach(r->storage, NULL, 0);
-  bool right = r->older && !r->behind && err->code == SC_EEXIST &&
-               sim_check_highest_committed(r->check) > id;
+  look(r, true);
+  bool right = r->from.older && !r->from.behind && err->code == SC_EEXIST &&
+               sim_check_highest_committed(r->check) > r->from.id;
+  look(r, false);
   if (right)
     sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_REFUSED);
   else if (!r->troubles)
@@ -392,21 +359,37 @@ static void judge_refusal(run_t *r, const sc_error_t *err) {
 
 /* The job has begun from checkpoint `id`, and has not moved yet. */
 static void judge_start(run_t *r, uint64_t id) {
-  sc_sim_storage_attach(r->storage, NULL, 0);
-  if (r->older && strtoull(strstr(r->from, "chk-") + 4, NULL, 10) != id)
-    sim_wrong(&r->shared, "the job begins from checkpoint %" PRIu64 " instead of %s", id, r->from);
+  const sim_from_t *from = &r->from;
+  look(r, true);
+  if (from->id && from->id != id)
+    sim_wrong(&r->shared, "the job begins from checkpoint %" PRIu64 " instead of %s", id,
+              from->text);
   bool committed = sim_check_highest_committed(r->check) > id;
-  if (!sim_check_restored(r->check, id, r->older, r->behind))
+  if (!sim_check_restored(r->check, id, from))
     r->finished = 0;
-  sc_sim_storage_attach(r->storage, r->world, r->shared.calm ? CALM_NS : r->plan.latency_ns);
+  look(r, false);
   sim_tally_restored(&r->shared.tally, id);
-  if (r->older) {
+  if (from->other)
+    sim_tally_add(&r->shared.tally, r->moved ? SIM_TALLY_MOVED_AGAIN : SIM_TALLY_MOVED);
+  r->moved |= from->other;
+  if (from->older) {
     sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER);
     if (committed)
       sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_COMMITTED);
   }
-  if (r->left && !r->older)
+  if (r->left && !from->older)
     sim_tally_add(&r->shared.tally, SIM_TALLY_OLDER_LEFT);
+}
+
+static void choose_from(run_t *r) {
+  look(r, true);
+  sim_from_choose(&r->from, &r->shared, r->storage);
+  look(r, false);
+  if (!r->from.other || r->shared.moved_from)
+    return;
+  tell(r, "from here on another job goes on");
+  r->shared.moved_from = r->from.id;
+  sim_check_moved(r->check);
 }
 
 /* One life; *state is the job's where it ended. */
@@ -422,8 +405,8 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   sc_engine_t *engine = sc_engine_create(r->world, &err);
   choose_from(r);
   sim_job_t plan = {&r->plan, &r->shared, r->places, r->life};
-  sim_job_options(&plan, r->from, &options);
-  options.fallback_older = r->behind;
+  sim_job_options(&plan, r->from.text, &options);
+  options.fallback_older = r->from.behind;
   int rc = sc_job_start(engine, sim_job_graph(&plan), &options, &job, &err);
   if (sc_sim_crashed(r->world)) {
     died(r);
@@ -444,7 +427,7 @@ static end_t one_life(run_t *r, sc_job_state_t *state, bool *was_complete) {
   uint64_t completed = sim_check_completed(r->check);
   r->shared.loose |= restored && before;
   end_t end = live(r, job, &status);
-  r->left = r->older && sim_check_completed(r->check) == completed;
+  r->left = r->from.older && sim_check_completed(r->check) == completed;
   if (end == CRASHED) {
     died(r);
     leave_world(r, true);
@@ -492,6 +475,8 @@ static void run_lives(run_t *r) {
 }
 
 static void set_faults(run_t *r) {
+  if (r->plan.stall_one_in)
+    sc_sim_storage_stall(r->storage, SC_SIM_CREATE | SC_SIM_WRITE, r->plan.stall_one_in);
   for (uint32_t i = 0; i < r->plan.n_disturbances; i++) {
     const sim_disturbance_t *d = &r->plan.disturbances[i];
     if (d->kind == SIM_FAULT && !d->left_out)
@@ -531,7 +516,7 @@ int sim_run(const sim_plan_t *plan, sc_buf_t *story, sim_totals_t *totals) {
   int wrong = r->shared.failure[0] != 0;
   sim_check_destroy(r->check);
   sim_model_destroy(r->model);
-  free(r->from);
+  sim_from_fini(&r->from);
   if (!wrong) /* else a dead engine may still be somewhere in it */
     sc_storage_destroy(r->storage);
   free(r);

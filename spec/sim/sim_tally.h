@@ -57,6 +57,8 @@
   XX(OLDER_COMMITTED, "behind what sinks had committed")                                           \
   XX(OLDER_REFUSED, "a start was refused to go back behind what sinks had committed")              \
   XX(OLDER_LEFT, "one that had gone back came to no checkpoint, and the next took the newest")     \
+  XX(MOVED, "another job began from a checkpoint of the first, in a folder of its own")            \
+  XX(MOVED_AGAIN, "and began there again, since it had none of its own yet")                       \
   XX(RESCALED, "at another parallelism")                                                           \
   XX(IN_FLIGHT, "with data in flight")                                                             \
   XX(RESCALED_IN_FLIGHT, "at another parallelism, with data in flight")                            \
