@@ -55,8 +55,8 @@ bool sc__coordinator_ready(const sc_coordinator_t *c) {
 }
 
 /* A job that takes none at all ends without a final one, unless it is stopped; its tasks know
- * that, too. One that takes them on request has one: else the end would commit, without a checkpoint, what
- * comes again after the one that was asked for. */
+ * that, too. One that takes them on request has one: else the end would commit, without a
+ * checkpoint, what comes again after the one that was asked for. */
 bool sc_coordinator_ends_with_one(const sc_coordinator_config_t *config) {
   return config->interval_ms > 0 || config->final;
 }
