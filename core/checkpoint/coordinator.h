@@ -32,7 +32,7 @@
  * given twice the time, since there is nothing else that the job could do. Not in a job without an
  * interval.
  * A finished task is not waited for; later checkpoints list the snapshot of its final checkpoint.
- * Where a task left without one (there was no interval) no further checkpoint can be taken:
+ * Where a task left without one (there was no final one) no further checkpoint can be taken:
  * SC_REASON_NOT_RUNNING.
  *
  * Overtaking: with `unaligned` a barrier may overtake data, at once or from aligned_timeout_ms
@@ -69,6 +69,7 @@
 
 typedef struct sc_coordinator_config {
   int64_t interval_ms;          /* 0: only on request */
+  bool final;                   /* one when the input ends, too, where there is no interval */
   int64_t timeout_ms;           /* 600,000 by default */
   int64_t min_pause_ms;         /* from a completion to a periodic start */
   int64_t failure_pause_ms;     /* from a failure that counts to a periodic start */
@@ -125,6 +126,8 @@ typedef struct sc_action {
 
 typedef struct sc_coordinator sc_coordinator_t;
 
+/* Whether a job ends with a final checkpoint, without which nothing that its sinks give counts. */
+bool sc_coordinator_ends_with_one(const sc_coordinator_config_t *config);
 sc_coordinator_t *sc_coordinator_create(const sc_coordinator_config_t *config);
 void sc_coordinator_destroy(sc_coordinator_t *c);
 

@@ -54,10 +54,15 @@ bool sc__coordinator_ready(const sc_coordinator_t *c) {
   return sc_roster_ready(&c->roster) && !forbidden(c);
 }
 
-/* A job without periodic checkpoints ends without a final one, unless it is stopped; its tasks know
- * that, too. */
+/* A job that takes none at all ends without a final one, unless it is stopped; its tasks know
+ * that, too. One that takes them on request has one: else the end would commit, without a
+ * checkpoint, what comes again after the one that was asked for. */
+bool sc_coordinator_ends_with_one(const sc_coordinator_config_t *config) {
+  return config->interval_ms > 0 || config->final;
+}
+
 bool sc__coordinator_lacks_final(const sc_coordinator_t *c) {
-  return c->running && (c->config.interval_ms > 0 || sc__coordinator_draining(c)) &&
+  return c->running && (sc_coordinator_ends_with_one(&c->config) || sc__coordinator_draining(c)) &&
          sc_roster_wants_final(&c->roster) && sc_roster_ready(&c->roster);
 }
 

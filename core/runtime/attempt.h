@@ -92,7 +92,7 @@ typedef struct sc_attempt_config {
   uint64_t number;
   uint32_t n_slots;                 /* at most */
   sc_host_ops_t host;
-  bool checkpointing;               /* an interval is set: tasks wait for a final checkpoint */
+  bool checkpointing;               /* tasks wait for a final checkpoint */
   bool synchronous;                 /* snapshots are written whole before the task goes on */
   bool at_least_once;               /* barriers are counted, and hold no channel back */
   bool all_finished;                /* restored from the last checkpoint of a finished run: nobody

@@ -115,7 +115,7 @@ static void name_weak_connectors(sc_job_t *job) {
   for (uint32_t i = 0; i < job->options.n_warnings; i++)
     sc__job_log(job, SC_LOG_WARN, 0, NULL, "%s", job->options.warnings[i]);
   job->options.n_warnings = 0;
-  if (job->options.checkpoint.interval_ms <= 0)
+  if (!sc_coordinator_ends_with_one(&job->options.checkpoint))
     return;
   for (uint32_t i = 0; i < job->graph->n_nodes; i++) {
     const sc_node_t *n = &job->graph->nodes[i];

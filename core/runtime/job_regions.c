@@ -118,7 +118,7 @@ static void fill_attempt_config(sc_region_t *r, sc_attempt_config_t *c) {
                              .number = r->number,
                              .n_slots = o->n_slots,
                              .host = o->host,
-                             .checkpointing = o->checkpoint.interval_ms > 0,
+                             .checkpointing = sc_coordinator_ends_with_one(&o->checkpoint),
                              .all_finished = from && from->all_finished,
                              .synchronous = o->synchronous,
                              .at_least_once = o->at_least_once,

@@ -136,7 +136,7 @@ struct sc_op_context {
   uint64_t attempt;
   bool restored;                    /* this attempt began from a checkpoint */
   uint64_t restored_id;             /* which; 0 if none */
-  bool checkpointing;               /* the job takes checkpoints periodically */
+  bool checkpointing;               /* what it gives counts from the next checkpoint on */
   bool ended;                       /* restored as finished: open, commit, nothing else comes */
   void *host;                       /* the slot's host (the binding's Lua state), or NULL */
   sc_world_t *world;

@@ -59,7 +59,7 @@ static bool mid_record(const sc_task_t *t) {
   return op->ops->mid_record && op->ops->mid_record((sc_operator_t *)op);
 }
 
-/* In a job without periodic checkpoints the end of the input is what commits, and nobody waits; but
+/* In a job without checkpoints the end of the input is what commits, and nobody waits; but
  * where the user has ended it, the final checkpoint is. */
 static void begin_end(sc_task_t *t) {
   t->awaits_final = t->attempt->config.checkpointing || atomic_load(&t->attempt->drained);

@@ -276,12 +276,6 @@ static sc_externalized_t externalized(const char *name) {
                                                       : SC_EXTERNALIZED_RETAIN;
 }
 
-/* A job that has a folder and no interval takes checkpoints on request alone, and is a job with
- * checkpoints all the same: what its sinks commit hangs on them, and its last one is taken when the
- * input ends. Else the end would commit, without a checkpoint, what comes again after the one that
- * was asked for. So the next periodic one is thousands of years away. */
-#define ON_REQUEST_MS (INT64_C(1) << 50)
-
 static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
   sc_job_options_t *o = &p->options;
   o->id = lsc_field_str(L, "id", NULL);
@@ -301,8 +295,7 @@ static int read_options(lua_State *L, lsc_plan_t *p, sc_error_t *err) {
       .all_or_none = lsc_field_bool(L, "all_or_none")};
   if (!o->dir)
     o->checkpoint.interval_ms = 0;
-  else if (o->checkpoint.interval_ms == 0)
-    o->checkpoint.interval_ms = ON_REQUEST_MS;
+  o->checkpoint.final = o->dir != NULL;
   o->explain_after_ms = lsc_field_int(L, "explain_after", 0);
   o->externalized = externalized(lsc_field_str(L, "externalized", NULL));
   o->synchronous = lsc_field_bool(L, "sync");

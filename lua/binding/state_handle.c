@@ -259,6 +259,44 @@ static void push_handle(lsc_op_t *op, lua_State *L, uint32_t i, int box, int met
   lua_remove(L, handle);
 }
 
+/* Upvalue 1 of both: the handles by their names. */
+static int refuse_assignment(lua_State *L) {
+  const char *name = luaL_tolstring(L, 2, NULL);
+  lua_pushvalue(L, 2);
+  if (lua_isnil(L, 2) || lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
+    return luaL_error(L, "ctx.state has no field '%s' to set", name);
+  return luaL_error(L, "ctx.state.%s cannot be assigned to: call ctx.state.%s:set(...)", name,
+                    name);
+}
+
+static int states_pairs(lua_State *L) {
+  lua_getglobal(L, "next");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  return 2;
+}
+
+/* Put an empty table in front of the handles at the top of the stack: a field that is there could
+ * be overwritten without a word, and what passes for state would be gone after a restart. */
+static void guard_states(lua_State *L) {
+  int handles = lua_gettop(L);
+  lua_newtable(L);
+  lua_createtable(L, 0, 5);
+  lua_pushvalue(L, handles);
+  lua_setfield(L, -2, "__index");
+  lua_pushvalue(L, handles);
+  lua_pushcclosure(L, refuse_assignment, 1);
+  lua_setfield(L, -2, "__newindex");
+  lua_pushvalue(L, handles);
+  lua_pushcclosure(L, states_pairs, 1);
+  lua_setfield(L, -2, "__pairs");
+  lua_getmetatable(L, handles);
+  lua_getfield(L, -1, "__tostring");
+  lua_setfield(L, -3, "__tostring");
+  lua_pop(L, 1);
+  lua_setmetatable(L, -2);
+  lua_remove(L, handles);
+}
+
 void lsc__states_push(lsc_op_t *op, lua_State *L, int box) {
   lua_createtable(L, 0, 1);
   int meta = lua_gettop(L);
@@ -270,6 +308,7 @@ void lsc__states_push(lsc_op_t *op, lua_State *L, int box) {
     lua_setfield(L, meta + 1, op->states[i].name);
   }
   lsc__seal(L, "ctx.state", states_index, box);
+  guard_states(L);
   lua_remove(L, meta);
 }
 

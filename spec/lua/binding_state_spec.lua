@@ -97,6 +97,13 @@ describe("binding: value state", function()
     assert.truthy(message("return s.v:add(1)"):find("ctx.state.v has no method 'add'", 1, true))
     assert.truthy(message("return s.w.get(s.v)"):find("call it with a colon", 1, true))
     assert.truthy(message("ctx.state.x = 1"):find("no field 'x' to set", 1, true))
+    -- It would stand there until the next restart, for all keys.
+    assert.truthy(message("ctx.state.v = 1"):find("ctx.state.v cannot be assigned to: call ctx.state.v:set(...)", 1, true))
+    assert.same({ { "ctx.state: v w" } }, push(r, [[
+      local names = {}
+      for name in pairs(ctx.state) do names[#names + 1] = name end
+      table.sort(names)
+      return tostring(ctx.state) .. ": " .. table.concat(names, " ")]], nil, "k"))
     assert.same({ { "ctx.state.v" } }, push(r, "return tostring(s.v)", nil, "k"))
   end)
 
