@@ -474,14 +474,20 @@ int sc_chain_poll(sc_chain_t *c, sc_error_t *err) {
   return rc;
 }
 
-/* The head comes to lie on top; what it then hands on makes the older ones below say nothing. */
+/* Who was behind an exchange when the snapshot was taken, and is chained now, may know less than
+ * what its sender has handed on, and will not hand on again. */
+static void catch_up(sc_chain_t *c, const sc_link_t *link) {
+  for (uint32_t o = 0; o < link->node->n_outputs; o++)
+    for (uint32_t i = 0; i < link->routes[o].n_links; i++)
+      if (link->forwarded > c->links[link->routes[o].links[i]].context.watermark)
+        push_watermark(c, link->routes[o].links[i], link->forwarded);
+}
+
 void sc_chain_resume_watermarks(sc_chain_t *c) {
   for (uint32_t i = c->n_links; i > 0; i--) {
     sc_link_t *link = &c->links[i - 1];
-    for (uint32_t o = 0; o < link->node->n_outputs; o++)
-      for (uint32_t k = 0; k < link->routes[o].n_links; k++)
-        push_watermark(c, link->routes[o].links[k], link->forwarded);
     int64_t watermark = link->context.watermark;
+    catch_up(c, link);
     if (watermark > link->forwarded)
       push_watermark(c, i - 1, watermark);
   }

@@ -113,8 +113,8 @@ void sc_chain_finish(sc_chain_t *c);
 /* Sources: poll the head: SC_EMIT (run next), SC_DONE, SC_IDLE, SC_BLOCKED, SC_ENDED or an
  * error. */
 int sc_chain_poll(sc_chain_t *c, sc_error_t *err);
-/* After a restore: finish advances that the snapshot had begun, and hand each link what the one
- * before it had forwarded: where an exchange lay between them it may not have come to this one. */
+/* After a restore: finish advances that the snapshot had begun, and bring those that were not
+ * chained then to where their senders are. */
 void sc_chain_resume_watermarks(sc_chain_t *c);
 
 /* Go on for at most `steps` steps of operators that have frames: IDLE (all done), BLOCKED (an

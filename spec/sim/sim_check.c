@@ -93,6 +93,18 @@ static bool is_drained(const sim_check_t *c, uint64_t id) {
   return c->shared->drained >> sim_lineage_life_of(&c->lineage, id) & 1;
 }
 
+/* Who has ended has told all that it will: the end of time. */
+static void check_ended(sim_check_t *c, const sc_metadata_t *m) {
+  for (uint32_t i = 0; i < m->n_operators; i++)
+    for (uint32_t s = 0; s < m->operators[i].parallelism; s++) {
+      const sc_metadata_subtask_t *sub = &m->operators[i].subtasks[s];
+      if (sub->end != SC_TASK_RUNNING && sub->state.forwarded != INT64_MAX)
+        sim_wrong(c->shared, "checkpoint %" PRIu64 ": %s %u/%u has ended at watermark %" PRId64,
+                  m->id, m->operators[i].uid, s + 1, m->operators[i].parallelism,
+                  sub->state.forwarded);
+    }
+}
+
 static void folder_synced(sim_check_t *c, const char *path) {
   uint64_t id;
   const char *rest = sim_left_checkpoint(c->shared, path, &id);
@@ -105,6 +117,7 @@ static void folder_synced(sim_check_t *c, const char *path) {
     c->n_safe++;
     if (sc_metadata_read(c->storage, path, &m, NULL) == 0) {
       sim_tally_checkpoint(&c->shared->tally, m);
+      check_ended(c, m);
       sc_metadata_destroy(m);
     }
   }

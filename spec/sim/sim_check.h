@@ -6,6 +6,7 @@
  *   commits       a part of checkpoint P gets its committed name, and an operator is told that P
  *                 completed, only after a _metadata of P or a later one was safe from loss of power
  *                 of the history that the job lives in (sim_lineage.h)
+ *   ends          in a checkpoint who has ended has told the greatest watermark
  *   going back    a start takes the newest checkpoint that was ever safe, or a newer one, or the
  *                 one that it was told to take; behind what a sink has committed only when told
  *   outputs       committed lines of this history: at any time none twice and none that the model
