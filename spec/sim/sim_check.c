@@ -391,6 +391,15 @@ static void note_unread(sim_check_t *c, const sim_ends_t *ends) {
       }
 }
 
+/* The last checkpoint of the job's history, which need not be the newest of the folder; NULL where
+ * it is not there, or not whole. */
+static const sc_found_t *tip_in(const sim_check_t *c, const sc_job_scan_t *scan) {
+  for (uint32_t i = 0; i < scan->n; i++)
+    if (scan->list[i].id == tip_of(c) && scan->list[i].state == SC_FOUND_VALID)
+      return &scan->list[i];
+  return NULL;
+}
+
 /* A job that was drained is complete with what it had read; the model is made again for that. */
 static void look_for_drain(sim_check_t *c) {
   sc_job_scan_t *scan;
@@ -398,9 +407,8 @@ static void look_for_drain(sim_check_t *c) {
   if (!c->shared->drained ||
       sc_job_scan(c->storage, sim_job_dir(c->shared), SC_LOOK_METADATA, &scan, NULL) < 0)
     return;
-  const sc_found_t *last = scan->n ? &scan->list[scan->n - 1] : NULL;
-  if (last && last->state == SC_FOUND_VALID && last->metadata->finished &&
-      last->id == tip_of(c) && is_drained(c, last->id)) {
+  const sc_found_t *last = tip_in(c, scan);
+  if (last && last->metadata->finished && is_drained(c, last->id)) {
     sim_ends_t ends;
     sim_final_ends(c->shared->plan, last->metadata, &ends);
     sim_model_destroy(c->left);
@@ -430,15 +438,19 @@ void sim_check_end(sim_check_t *c) {
     return;
   }
   const char *dir = sim_job_dir(c->shared);
-  if (sc_job_scan(c->storage, dir, SC_LOOK_CHECKSUMS, &scan, NULL) < 0 || scan->n == 0 ||
-      scan->list[scan->n - 1].state != SC_FOUND_VALID ||
-      !scan->list[scan->n - 1].metadata->finished) {
+  if (sc_job_scan(c->storage, dir, SC_LOOK_CHECKSUMS, &scan, NULL) < 0) {
+    sim_wrong(c->shared, "the job has finished, and its folder cannot be read");
+    return;
+  }
+  const sc_found_t *last = tip_in(c, scan);
+  if (!last || !last->metadata->finished) {
     sim_wrong(c->shared, "the job has finished, but its newest checkpoint is not its last one");
+    sc_job_scan_destroy(scan);
     return;
   }
   sim_check_outputs(c);
   const sim_final_t final = {c->shared, c->storage, c->model, c->full,
-                             scan->list[scan->n - 1].metadata};
+                             last->metadata};
   for (uint32_t i = 0; i < c->shared->plan->n_nodes; i++)
     if (c->shared->plan->nodes[i].kind == SIM_KEYED && !c->shared->plan->nodes[i].left_out)
       c->fired[i] = sim_final_state(&final, i);
