@@ -405,7 +405,7 @@ static bool draw_knot(sim_plan_t *p) {
 /* Two operators in a row, with much in flight between them, that are now and then chained. */
 static void draw_pair(sim_plan_t *p) {
   sc_random_t r;
-  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 511));
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 512));
   bool kept = p->first.mode != SIM_ALIGNED && !p->at_least_once;
   if (!kept || !one_in(&r, 3) || p->n_nodes + 3 > SIM_NODES)
     return;
@@ -439,6 +439,35 @@ static void draw_followers(sim_plan_t *p) {
   }
 }
 
+/* Inputs that end one after another, between checkpoints that hardly pause: an end comes right
+ * behind a barrier, tasks leave beside others that still send, and the process dies when one of
+ * these checkpoints is complete. Where barriers are counted only, or turn into overtaking ones, that
+ * is where it goes wrong. */
+static void draw_ends(sim_plan_t *p) {
+  sc_random_t r;
+  sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 513));
+  if (!one_in(&r, 8) || p->no_checkpoints)
+    return;
+  p->modes = p->alternates = false;
+  p->at_least_once = one_in(&r, 2);
+  p->first.mode = p->at_least_once ? SIM_AT_LEAST_ONCE : SIM_TIMED;
+  p->first.aligned_timeout_ms = p->at_least_once ? 0 : ONE_OF(&r, 1, 1, 5);
+  p->interval_ms = ONE_OF(&r, 1, 1, 2, 5);
+  p->min_pause_ms = 0;
+  for (uint32_t i = 0; i < p->n_nodes; i++)
+    if (p->nodes[i].kind == SIM_SOURCE) {
+      p->nodes[i].records = one_in(&r, 2) ? 2 + below(&r, 10) : 30 + below(&r, 30);
+      p->nodes[i].pause_ms = ONE_OF(&r, 1, 1, 2, 5);
+    } else {
+      p->nodes[i].slow_ns = ONE_OF(&r, 0, 100000, 500000, 3000000);
+    }
+  for (uint64_t after = 0; p->n_disturbances < TROUBLES;) {
+    after += 1 + below(&r, 6);
+    p->disturbances[p->n_disturbances++] = (sim_disturbance_t){
+        .kind = SIM_CRASH_DONE, .after = after, .at = below(&r, 10), .power = one_in(&r, 2)};
+  }
+}
+
 void sim_draw(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, p->seed * 0xD1B54A32D192ED03u + 1);
@@ -463,4 +492,5 @@ void sim_draw(sim_plan_t *p) {
   draw_older(p);
   draw_stalls(p);
   draw_into_counting(p);
+  draw_ends(p);
 }
