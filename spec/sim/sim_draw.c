@@ -263,13 +263,13 @@ static void draw_changes(sim_plan_t *p) {
     p->first.mode = SIM_AT_LEAST_ONCE;
 }
 
-/* After a drain there is nothing more to do: in few runs, and not always late. Half of the drains
+/* After a drain there is nothing more to do: in few runs, and not always late. Most of the drains
  * are disturbed. Where nobody takes checkpoints, a job that is drained has its only one. */
 static void draw_drains(sim_plan_t *p) {
   static const int64_t kinds[] = {SIM_DRAIN, SIM_CRASH_DONE, SIM_CRASH_DONE, SIM_RAISE};
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 507));
-  if (p->no_dir || !one_in(&r, p->no_checkpoints ? 2 : 4))
+  if (p->no_dir || !one_in(&r, p->no_checkpoints ? 2 : 3))
     return;
   sim_disturbance_t d = {.kind = SIM_DRAIN,
                          .after = p->no_checkpoints ? 0 : below(&r, 6),
@@ -279,7 +279,7 @@ static void draw_drains(sim_plan_t *p) {
     p->timeout_ms = 600000;
     return;
   }
-  if (one_in(&r, 2))
+  if (one_in(&r, 3))
     return;
   d.kind = (sim_disturbance_kind_t)one_of(&r, kinds, 4);
   d.at += (uint64_t)ONE_OF(&r, 10, 50, 100, 200, 400);
@@ -439,32 +439,49 @@ static void draw_followers(sim_plan_t *p) {
   }
 }
 
-/* Inputs that end one after another, between checkpoints that hardly pause: an end comes right
- * behind a barrier, tasks leave beside others that still send, and the process dies when one of
- * these checkpoints is complete. Where barriers are counted only, or turn into overtaking ones, that
- * is where it goes wrong. */
+/* Two inputs of windows, of which one ends early: its tasks wait for their last checkpoint while the
+ * other one still reads. */
+static void draw_early_end(sim_plan_t *p, sc_random_t *r) {
+  int at = (int)p->n_nodes;
+  draw_source(p, r);
+  draw_source(p, r);
+  p->nodes[at].records = 1 + below(r, 4);
+  p->nodes[at + 1].records = 20 + below(r, 40);
+  p->nodes[at].splits = p->nodes[at + 1].splits = 2;
+  p->nodes[at].pause_ms = p->nodes[at + 1].pause_ms = ONE_OF(r, 0, 0, 1);
+  sim_node_t *keyed = add_node(p, r, SIM_KEYED);
+  keyed->window_ms = 3000;
+  keyed->inputs[0] = (sim_input_t){at, false, SC_HASH, false};
+  keyed->inputs[1] = (sim_input_t){at + 1, false, SC_HASH, false};
+  keyed->n_inputs = 2;
+  add_node(p, r, SIM_SINK)->inputs[0] = (sim_input_t){at + 2, false, SC_REBALANCE, false};
+  p->nodes[at + 3].n_inputs = 1;
+}
+
+/* Inputs that end one after another, and a process that dies whenever a checkpoint is complete: an
+ * end comes right behind a barrier, and tasks leave beside others that still send. Where barriers
+ * are counted only, or turn into overtaking ones, that is where it goes wrong. */
 static void draw_ends(sim_plan_t *p) {
   sc_random_t r;
   sc_random_init(&r, (uint64_t)sim_mix((int64_t)p->seed, 513));
-  if (!one_in(&r, 8) || p->no_checkpoints)
+  if (!one_in(&r, 5) || p->no_checkpoints)
     return;
   p->modes = p->alternates = false;
   p->at_least_once = one_in(&r, 2);
   p->first.mode = p->at_least_once ? SIM_AT_LEAST_ONCE : SIM_TIMED;
   p->first.aligned_timeout_ms = p->at_least_once ? 0 : ONE_OF(&r, 1, 1, 5);
-  p->interval_ms = ONE_OF(&r, 1, 1, 2, 5);
+  p->interval_ms = ONE_OF(&r, 1, 2, 5);
   p->min_pause_ms = 0;
   for (uint32_t i = 0; i < p->n_nodes; i++)
-    if (p->nodes[i].kind == SIM_SOURCE) {
-      p->nodes[i].records = one_in(&r, 2) ? 2 + below(&r, 10) : 30 + below(&r, 30);
-      p->nodes[i].pause_ms = ONE_OF(&r, 1, 1, 2, 5);
-    } else {
-      p->nodes[i].slow_ns = ONE_OF(&r, 0, 100000, 500000, 3000000);
-    }
-  for (uint64_t after = 0; p->n_disturbances < TROUBLES;) {
-    after += 1 + below(&r, 6);
+    if (p->nodes[i].kind == SIM_SOURCE)
+      p->nodes[i].records = 1 + below(&r, 20);
+  if (p->n_nodes + 4 <= SIM_NODES)
+    draw_early_end(p, &r);
+  p->n_disturbances = 0;
+  while (p->n_disturbances < TROUBLES) {
+    uint32_t after = p->n_disturbances + 1;
     p->disturbances[p->n_disturbances++] = (sim_disturbance_t){
-        .kind = SIM_CRASH_DONE, .after = after, .at = below(&r, 10), .power = one_in(&r, 2)};
+        .kind = SIM_CRASH_DONE, .after = after, .at = below(&r, 8), .power = one_in(&r, 2)};
   }
 }
 

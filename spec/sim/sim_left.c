@@ -130,6 +130,9 @@ static int look_at_part(void *arg, const char *name) {
   uint64_t id = 0;
   if (!pending && !strstr(name, ".inprogress"))
     return 0;
+  /* A checkpoint that was given up stood when the job went back, and was deleted after that. */
+  if (pending && l->shared->undeleted)
+    return 0;
   const char *rest = name + 1 + strlen(SIM_JOB_ID);
   bool due = pending && sscanf(rest, ".sink%d.%" SCNu64, &node, &id) == 2 &&
              l->is_due(l->arg, !current && l->shared->moved_from, id);

@@ -39,6 +39,7 @@ typedef struct sim_shared {
   uint64_t emitted;                          /* records, by operators, likewise */
   bool calm;                                 /* nothing is told to fail any more */
   uint64_t first_attempt;                    /* of this life; 0: no operator was made yet */
+  bool undeleted;                            /* in this life: a _metadata could not be deleted */
   bool all_may_restart;                      /* in this life: not only operators have failed */
   bool may_restart[SIM_NODES];               /* in this life: regions whose operators have failed */
   bool at_least_once;                        /* this life, or one before, was */

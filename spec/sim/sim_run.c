@@ -86,6 +86,7 @@ static void op_failed(void *arg, const sc_sim_op_t *op, int code) {
   r->troubles++;
   sim_tally_add(&r->shared.tally, SIM_TALLY_STORAGE_FAILED);
   r->shared.all_may_restart = true;
+  r->shared.undeleted |= op->kind == SC_SIM_REMOVE && strstr(op->path, "_metadata");
   tell(r, text);
   free(text);
 }
@@ -334,7 +335,7 @@ static void begin_life(run_t *r) {
   r->canceled = false;
   s->first_attempt = 0;
   s->all_may_restart = r->plan.tolerable >= 0; /* too many failed checkpoints fail all */
-  s->finished_now = false;
+  s->finished_now = s->undeleted = false;
   s->life = r->life;
   s->at_least_once |= settings.mode == SIM_AT_LEAST_ONCE;
   memset(s->may_restart, 0, sizeof s->may_restart);
