@@ -417,7 +417,8 @@ static void draw_pair(sim_plan_t *p) {
   map->slow_ns = ONE_OF(&r, 100000, 500000, 3000000);
   p->nodes[at].records = 40 + below(&r, 80);
   p->nodes[at].pause_ms = 0;
-  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 1, false, SC_REBALANCE, one_in(&r, 2)};
+  add_node(p, &r, SIM_SINK)->inputs[0] = (sim_input_t){at + 1, false, SC_REBALANCE,
+                                                       one_in(&r, 2)};
   p->nodes[at + 2].n_inputs = 1;
 }
 
@@ -439,8 +440,8 @@ static void draw_followers(sim_plan_t *p) {
   }
 }
 
-/* Two inputs of windows, of which one ends early: its tasks wait for their last checkpoint while the
- * other one still reads. */
+/* Two inputs of windows, of which one ends early: its tasks wait for their last checkpoint while
+ * the other one still reads. */
 static void draw_early_end(sim_plan_t *p, sc_random_t *r) {
   int at = (int)p->n_nodes;
   draw_source(p, r);
