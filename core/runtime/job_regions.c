@@ -318,6 +318,18 @@ static void remember(sc_region_t *r) {
   r->failed_at_ms = sc__job_mono(r->job);
 }
 
+/* What it restored from may be what is wrong: state is read before all are ready, what was in
+ * flight while they run. Once a checkpoint of its own is complete it goes back to that instead. */
+static bool is_suspect(const sc_region_t *r, int code) {
+  const sc_job_t *job = r->job;
+  if (!r->origin || r->origin != job->origin)
+    return false;
+  if (r->state == SC_REGION_STARTING)
+    return code == SC_ECORRUPT || code == SC_ENOTFOUND;
+  return r->state == SC_REGION_RUNNING && code == SC_ECORRUPT &&
+         sc_coordinator_latest(job->coordinator) == job->restored_latest;
+}
+
 static void fail(sc_region_t *r, uint64_t cause, uint32_t task, const sc_error_t *err) {
   sc_job_t *job = r->job;
   bool reopening = r->state == SC_REGION_REOPENING;
@@ -327,9 +339,7 @@ static void fail(sc_region_t *r, uint64_t cause, uint32_t task, const sc_error_t
   r->granted = false;
   if (!reopening)
     remember(r);
-  /* Before all were ready it was restoring: what it restored from may be what is wrong. */
-  r->suspect = r->state == SC_REGION_STARTING && r->origin && r->origin == job->origin &&
-               (err->code == SC_ECORRUPT || err->code == SC_ENOTFOUND);
+  r->suspect = is_suspect(r, err->code);
   if (job->coordinating)
     sc_coordinator_suspend(job->coordinator, sc__job_now(job), sc__job_mono(job),
                            SC_REASON_TASK_FAILED, task);

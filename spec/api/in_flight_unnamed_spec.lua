@@ -121,6 +121,7 @@ describe("in-flight data of an edge without a named exchange", function()
     assert.is_true(#files > 0)
     for _, name in ipairs(files) do trial.flip(newest .. "/" .. name, -2) end
     job = assert(start(o, "latest", "older"))
+    trial.wait_for(job, function() return job:status().state == "running" end) -- more of it is read from then on
     finish(job, 1, true) -- what was committed since comes again, as it was told to
     assert.matches("is taken instead of the damaged checkpoint " .. ids[2], trial.log(dir), 1, true)
   end)
