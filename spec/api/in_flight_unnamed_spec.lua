@@ -24,12 +24,12 @@ describe("in-flight data of an edge without a named exchange", function()
       checkpoint = { dir = dir .. "/ckpt", interval = "1h", sync = false, unaligned = true, retain = o.retain } }
     local stream = trial.numbers(env, "numbers", NUMBERS)
     if o.two then stream = stream:union(trial.numbers(env, "others", NUMBERS)) end
-    local function hold(ms)
-      local go = io.open(folder .. "/go")
-      if go then go:close() else require "luv".sleep(ms) end
+    local function hold(ctx, ms)
+      local go, till = io.open(folder .. "/go"), ctx:now() + ms
+      if go then go:close() else repeat until ctx:now() >= till end
     end
     stream = stream:map(function(v, ctx)
-        hold(1)
+        hold(ctx, 1)
         if os.remove(folder .. "/broken") then error "broken while recovering" end
         local at = v.s .. "/" .. ctx.subtask
         if ordered and v.i <= (last[at] or 0) then error(("%d after %d of %s"):format(v.i, last[at], at)) end
@@ -37,7 +37,7 @@ describe("in-flight data of an edge without a named exchange", function()
         return ("%s %d"):format(v.s, v.i)
       end):uid("slow"):parallelism(o.slow)
     if o.more then
-      stream = stream:rebalance():map(function(v) hold(3) return v end):uid("more"):parallelism(o.slow)
+      stream = stream:rebalance():map(function(v, ctx) hold(ctx, 3) return v end):uid("more"):parallelism(o.slow)
     end
     stream:to_file(dir .. "/out", { format = "lines" }):uid("out"):parallelism(o.out)
     return env:start { from = from, fallback = fallback }
