@@ -152,19 +152,24 @@ end)
 describe("a path to a checkpoint older than what a sink has committed", function()
   after_each(trial.clean)
 
-  it("is refused with both ids, and taken where told so", function()
-    local dir = trial.folder()
+  -- A job that runs to its end: a checkpoint in its middle, and its last one.
+  local function finish(dir)
     local job = assert(trial.start(dir, nil, trial.options(dir, nil, { retain = 3 })))
     trial.held(job)
     local first = assert(job:checkpoint())
     trial.go(dir)
-    local last = assert(trial.wait(job)).last_checkpoint
+    return first, assert(trial.wait(job)).last_checkpoint
+  end
+
+  it("is refused with both ids, and taken where told so", function()
+    local dir = trial.folder()
+    local first, last = finish(dir)
     local from = trial.chk(dir, first)
     local refused, message, code = trial.start(dir, nil, nil, { from = from })
     assert.is_nil(refused)
     assert.equal("EEXIST", code)
     assert.matches(("committed checkpoint %d; going back to checkpoint %d would emit again"):format(last, first), message)
-    job = assert(trial.start(dir, nil, nil, { from = from, fallback = "older" }))
+    local job = assert(trial.start(dir, nil, nil, { from = from, fallback = "older" }))
     assert.equal("finished", assert(trial.wait(job)).state)
     assert.is_true(#trial.lines(dir .. "/out") > #trial.expected())
   end)
@@ -180,16 +185,13 @@ describe("a path to a checkpoint older than what a sink has committed", function
 
   it("leaves the newer one whole where its output waits: a later start may take that after all", function()
     local dir = trial.folder()
-    local job = assert(trial.start(dir, nil, trial.options(dir, nil, { retain = 3 })))
-    trial.held(job)
-    local first = assert(job:checkpoint())
-    trial.go(dir)
-    uncommit(dir, assert(trial.wait(job)).last_checkpoint)
+    local first, last = finish(dir)
+    uncommit(dir, last)
     assert.is_true(#trial.lines(dir .. "/out") < #trial.expected())
     os.remove(dir .. "/go")
     -- nothing newer is committed, so it may go back; but it comes to no checkpoint of its own
     trial.cancel(assert(trial.start(dir, nil, nil, { from = trial.chk(dir, first) })))
-    job = assert(trial.start(dir, nil, nil, { from = "latest" }))
+    local job = assert(trial.start(dir, nil, nil, { from = "latest" }))
     assert.equal("finished", assert(trial.wait(job)).state)
     assert.same(trial.expected(), (trial.lines(dir .. "/out")))
   end)

@@ -52,42 +52,46 @@ local function turning(env, folder)
   end):uid("turning")
 end
 
+-- A job whose oldest checkpoint surely waits for the function that turns, longest of all: the job, the id, and
+-- what was said of it first.
+local function held_up(folder, o)
+  local job = p.start(o, function(env)
+    return turning(env, folder)
+  end)
+  p.let(folder, 1)
+  local text, id = explained(job, "slow_function")
+  outlast(job, id)
+  return job, id, text
+end
+
+-- The input ends, and the job with it: its log.
+local function finished(job, folder)
+  p.let(folder, "end")
+  assert.equal("finished", assert(p.wait(job)).state)
+  return p.read(folder .. "/ckpt/spec/log")
+end
+
 describe("a checkpoint that is slow is explained by", function()
   it("a slow function: where it was seen, while it is", function()
     local folder = p.folder()
-    local job = p.start(options(folder), function(env)
-      return turning(env, folder)
-    end)
-    p.let(folder, 1)
-    local text, id = explained(job, "slow_function")
+    local job, id, text = held_up(folder, options(folder))
     assert.matches("turning", text, 1, true)
     assert.matches("has not acknowledged it; its user function is slow: it was seen in", text, 1, true)
     assert.matches(("explain_spec.lua:%d (the function of line "):format(line_of("here it turns")), text, 1, true)
-    outlast(job, id)
     p.write(folder .. "/go", "")
-    p.let(folder, "end")
-    assert.equal("finished", assert(p.wait(job)).state)
     -- It is kept, and said in the log.
-    local log = p.read(folder .. "/ckpt/spec/log")
     assert.matches(("WARN[^\n]*chk %d%%][^\n]*took[^\n]*turning[^\n]*its user function is slow: it was seen in "):format(id),
-      log)
+      finished(job, folder))
   end)
 
   it("a slow function that kept the thread of its source, not that source", function()
     local folder = p.folder()
     local o = options(folder, { interval = 300 })
     o.parallelism = 1 -- one thread: the source comes to the trigger when the function is done
-    local job = p.start(o, function(env)
-      return turning(env, folder)
-    end)
-    p.let(folder, 1)
-    local _, id = explained(job, "slow_function")
-    outlast(job, id)
+    local job, id = held_up(folder, o)
     p.write(folder .. "/go", "")
-    p.let(folder, "end")
-    assert.equal("finished", assert(p.wait(job)).state)
     assert.matches(("WARN[^\n]*chk %d%%][^\n]*turning[^\n]*its user function is slow: it was seen in "
-      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of("here it turns")), p.read(folder .. "/ckpt/spec/log"))
+      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of("here it turns")), finished(job, folder))
   end)
 
   -- A record that stands in a call which opens a pipe, until somebody writes there.
@@ -102,11 +106,9 @@ describe("a checkpoint that is slow is explained by", function()
     assert.matches("standing[^;]* has not acknowledged it; it was in a library call that did not return", text)
     outlast(job, id)
     os.execute("timeout 60 sh -c ': > " .. folder .. "/pipe'")
-    p.let(folder, "end")
-    assert.equal("finished", assert(p.wait(job)).state)
     -- The function goes on behind it, which says the place.
     assert.matches(("WARN[^\n]*chk %d%%][^\n]*standing[^\n]*library call that did not return, which was seen in "
-      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of(mark)), p.read(folder .. "/ckpt/spec/log"))
+      .. "[^\n]*explain_spec.lua:%d "):format(id, line_of(mark)), finished(job, folder))
   end
 
   it("a call of a library that does not return", function()
@@ -149,18 +151,11 @@ describe("a checkpoint that is slow is explained by", function()
 
   it("the one before it, where it was queued behind that", function()
     local folder = p.folder()
-    local job = p.start(options(folder), function(env)
-      return turning(env, folder)
-    end)
-    p.let(folder, 1)
-    local _, id = explained(job, "slow_function")
-    outlast(job, id)
+    local job, id = held_up(folder, options(folder))
     p.write(folder .. "/go", "")
     p.wait_for(job, function() return job:checkpoints().counts.completed > id end)
-    p.let(folder, "end")
-    assert.equal("finished", assert(p.wait(job)).state)
     assert.matches(("chk %d%%]: checkpoint %d waited [%%d.]+ s for the one before it to end, and then took "):format(
-      id + 1, id + 1), p.read(folder .. "/ckpt/spec/log"))
+      id + 1, id + 1), finished(job, folder))
   end)
 
   it("who was in the way, where it has expired", function()
